@@ -19,6 +19,7 @@ struct Piece {
   int cluster;             ///< from a piece's block to that of the next one
   int floats;              ///< of a block
   u32 here = 0, full = 0;  ///< in a sliced walk: where sums come to in shared memory, and the barrier of their bytes
+  u32 last_rank = 0;       ///< likewise: rank of the block that adds them
 
   TJ_DEVICE float* sums(int earlier) const {
     return pieces + static_cast<long long>(block - earlier * cluster) * floats;
@@ -68,7 +69,7 @@ TJ_DEVICE void leave_sums(const Piece& piece, int place, const float (&sums)[Cou
   for (int i = 0; i < Count; i += 4) {
     const float four[4] = {sums[i], sums[i + 1], sums[i + 2], sums[i + 3]};
 #ifdef TJ_SLICED_WALK
-    store_shared_at(to + static_cast<u32>(i * Lanes) * 4u, four, piece.full, static_cast<u32>(piece.cluster - 1));
+    store_shared_at(to + static_cast<u32>(i * Lanes) * 4u, four, piece.full, piece.last_rank);
 #else
     store_global(to + i * Lanes, four);
 #endif

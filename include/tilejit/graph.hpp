@@ -91,8 +91,8 @@ struct TJ_API Graph {
     dynamic,     ///< then the next one that no block has begun, by a counter in global memory
     split,  ///< equal shares of all iterations: blocks may each do a piece of a tile, and the one that does the last
             ///< piece adds what the others have summed
-    sliced  ///< a tile a cluster: each of its blocks does a slice of the iterations, and the last one adds what the
-            ///< others have summed and sent into its shared memory
+    sliced  ///< blocks of a cluster do a tile together: each does a slice of the iterations, and the last one adds what
+            ///< the others have summed and sent into its shared memory
   };
 
   /// A unit that instructions hold, such as a matrix unit.
@@ -250,6 +250,7 @@ struct TJ_API Graph {
   /// For the sums of a block's piece: of global memory where the walk is split, of the last block's shared memory where
   /// it is sliced.
   std::int64_t piece_bytes = 0;
+  int slices = 0;  ///< of a tile where the walk is sliced, a divisor of `cluster` from 2 on; 0: each block of a cluster
   int most_iterations = 0;             ///< of a tile, which the launch must keep to; 0: any number
   std::int64_t least_smem_bytes = 0;   ///< of shared memory that a block is launched with
   double flops_per_iteration = 0;      ///< of a block; for predictions

@@ -16,10 +16,21 @@ std::map<std::string, Fact> cut_facts(const std::string& apart, const std::strin
        {60,
         "likewise: 7700 cycles of 128 x 256, where a piece is left in 6000 cycles and added in 4000 (tj-bench "
         "--timeline)"}},
+      {"more_piece_sum_cycles",
+       {14,
+        "least squares of 33 shared tiles of 11 sizes, less what parts of K miss in the same list "
+        "(tests/gpu/MEASURED.md, Tiles of many pieces): 10 to 14 for subsets of them, 18 to 20 beside a "
+        "tile_piece_cycles that is fitted too; H200, 2026-11-30"}},
       {"slice_cycles", {250, spread}},
       {"slice_sum_cycles", {55, spread}},
       {"apart_copy_factor", {1.4, apart + ", beyond what L2 answers at once"}},
       {"slice_copy_factor", {1.64, spread}},
+      {"shared_slice_copy_factor",
+       {1.25,
+        "tj-warm --tune --op gemm --dtype bf16 of 199 x 3456 x 5120, 589 x 1280 x 8192, 410 x 1872 x 5120, 141 x 2560 "
+        "x "
+        "8136 and 449 x 768 x 5072, all eight such tiles near the best, H200, 2026-11-30: predicted over measured "
+        "times have a root mean square of 4.2% about 1, and of 9.3% with 1, 19% with 1.64"}},
       {"near_read_share",
        {0.134,
         spread + "; ncu counts 0.5 for 32x64x128s at 255 x 1024 x 5376, 0.2 for 128x176x64 at 353 x 7168 x 9216"}},

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "codegen/readers.hpp"
 #include "support/fail.hpp"
 #include "support/text.hpp"
 
@@ -25,11 +26,7 @@ bool own_ring(const graph::Graph& graph, const sched::Schedule& schedule, const 
          (fills || (role_reads(graph, schedule, family[0], value) && !role_reads(graph, schedule, family[1], value)));
 }
 
-int FamilyText::ring_of(int value) const {
-  for (std::size_t r = 0; r < schedule.rings.size(); ++r)
-    if (schedule.rings[r].value == value) return static_cast<int>(r);
-  return -1;
-}
+int FamilyText::ring_of(int value) const { return codegen::ring_of(schedule, value); }
 
 std::string FamilyText::names() const {
   std::string names;

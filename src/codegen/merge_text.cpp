@@ -19,6 +19,7 @@ int MergeText::nth(int node) const {
 void MergeText::begin() const {
   if (!merges()) return;
   const std::string& name = family_.node(node_).name;
+  if (sliced() && nth(node_) > 1) return;  // all sums have one barrier, and the role has waited for it
   if (sliced())
     return w_.line("dev::wait_slices<", site_(SiteKind::wait, "wait for the sums of other slices, " + name), ", ",
                    kSlicesType, ">(shared, piece);");

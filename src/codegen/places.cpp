@@ -5,6 +5,7 @@
 #include <cstddef>
 
 #include "codegen/layout.hpp"
+#include "codegen/readers.hpp"
 #include "graph/lifetimes.hpp"
 #include "support/fail.hpp"
 #include "support/index.hpp"
@@ -17,12 +18,6 @@ using support::at;
 using graph::Async;
 using graph::Edge;
 using graph::Scope;
-
-int ring_of(const sched::Schedule& schedule, int value) {
-  for (std::size_t r = 0; r < schedule.rings.size(); ++r)
-    if (schedule.rings[r].value == value) return static_cast<int>(r);
-  return -1;
-}
 
 /// Sharings of a value whose other one has a ring, too.
 std::vector<graph::Sharing> sharings_of(const graph::Graph& graph, const sched::Schedule& schedule, int value) {

@@ -47,6 +47,12 @@ bool copies_alone(const graph::Graph& graph, const sched::Schedule& schedule, in
   });
 }
 
+int ring_of(const sched::Schedule& schedule, int value) {
+  for (std::size_t r = 0; r < schedule.rings.size(); ++r)
+    if (schedule.rings[r].value == value) return static_cast<int>(r);
+  return -1;
+}
+
 int turn_of(const sched::Schedule& schedule, int node) {
   for (std::size_t b = 0; b < schedule.order_barriers.size(); ++b)
     for (const auto& run : schedule.order_barriers[b].nodes)

@@ -1,4 +1,4 @@
-// Look-ups in a graph and its schedule: the readers of a value, the turn on a unit that a node belongs to.
+// Look-ups in a graph and its schedule: the readers of a value, its ring, the turn on a unit that a node belongs to.
 #pragma once
 
 #include <optional>
@@ -22,6 +22,9 @@ std::vector<int> read_before_loop(const graph::Graph& graph, const sched::Schedu
 /// Does the role's loop only issue copies? Then waits of once a tile may stand in front of its first filling, behind
 /// copies into other rings. In other roles that would be a step unlike all others.
 bool copies_alone(const graph::Graph& graph, const sched::Schedule& schedule, int role);
+
+/// The ring of a value; -1 where there is none.
+int ring_of(const sched::Schedule& schedule, int value);
 
 /// The order barrier whose runs have the node; -1 where none has.
 int turn_of(const sched::Schedule& schedule, int node);

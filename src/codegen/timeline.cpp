@@ -53,14 +53,15 @@ class Simulator {
   }
 
   int ring_of(int value) const {
-    for (std::size_t r = 0; r < schedule_.rings.size(); ++r)
-      if (schedule_.rings[r].value == value) return static_cast<int>(r);
+    if (const int ring = codegen::ring_of(schedule_, value); ring >= 0) return ring;
     support::fail(Stage::codegen, Code::internal,
                   support::cat("value '", graph_.values[at(value)].name, "' has no ring in the schedule"));
   }
-
+  int value_of(int ring) const { return schedule_.rings[at(ring)].value; }
   void push(Event event) { out_->push_back(event); }
   Scope scope_of(int value) const { return graph_.values[at(value)].scope; }
+  /// At the end of a block's only tile nobody fills again what is read: all stores are one group.
+  bool ends_block(int index) const { return node(index).scope == Scope::tile_end && !graph_.walks(); }
 
   // Once a tile, before the first that may read: a loop of no iteration waits and hands back all the same.
   void run_tile_begin(std::vector<Event>& out) {
@@ -78,17 +79,15 @@ class Simulator {
     if (!copies_alone(graph_, schedule_, role_)) wait_for_places_once();  // else in front of the first filling
   }
 
-  /// Once a tile, for all that the loop fills.
-  void wait_for_places_once() {
+  void wait_for_places_once() {  // once a tile, for all that the loop fills
     for (const int index : nodes(Scope::iteration)) wait_for_places(index, -1);
   }
-
   /// A node waits for rings in whose places it fills. In the loop, iteration -1 is for waits of once a tile.
   void wait_for_places(int index, int iteration) {
-    const bool loops = node(index).scope == Scope::iteration;
     if (!graph_.machine.shared_barriers) return;
+    const bool loops = node(index).scope == Scope::iteration;
     for (const int ring : filled_rings(index))
-      for (const Before& before : before_filling(graph_, schedule_, schedule_.rings[at(ring)].value)) {
+      for (const Before& before : before_filling(graph_, schedule_, value_of(ring))) {
         if (loops && before.every_iteration != (iteration >= 0)) continue;
         if (waited_for_places_.insert({iteration < 0 ? -1 : ring, before.ring, iteration}).second)
           push({.kind = EventKind::wait_place, .node = index, .ring = before.ring, .iteration = iteration});
@@ -157,7 +156,6 @@ class Simulator {
     const std::vector<int> all = readers(value);
     return std::any_of(all.begin(), all.end(), [&](int reader) { return node(reader).async == Async::unit; });
   }
-
   /// Does this role read the value an iteration later? Then the value that the last iteration left is still there after
   /// the loop.
   bool reads_behind(int value) const {
@@ -181,9 +179,11 @@ class Simulator {
     push({.kind = EventKind::call, .node = index, .iteration = iteration});
     issued_.insert({index, iteration});
     if (n.async == Async::store) {
-      push({.kind = EventKind::store_commit, .node = index, .iteration = iteration});
       stores_.emplace_back(index, iteration);
-      wait_for_stores(stores_under_way(index));
+      if (!ends_block(index)) {
+        push({.kind = EventKind::store_commit, .node = index, .iteration = iteration});
+        wait_for_stores(stores_under_way(index));
+      }
     } else if (matrix) {
       push({.kind = EventKind::matrix_commit, .node = index, .iteration = iteration});
       pending_.emplace_back(index, iteration);
@@ -208,6 +208,7 @@ class Simulator {
   }
   void wait_for_stores(std::size_t pending) {
     if (stores_.size() <= pending) return;
+    if (ends_block(stores_.back().first)) push({.kind = EventKind::store_commit, .node = stores_.back().first});
     push({.kind = EventKind::store_wait,
           .iteration = stores_[stores_.size() - pending - 1].second,
           .pending = static_cast<int>(pending)});
@@ -238,12 +239,12 @@ class Simulator {
     std::size_t observed = 0;  // index in pending_
     std::size_t stored = 0;    // index in stores_
     for (int ring : filled_rings(index)) {
-      const int value = schedule_.rings[at(ring)].value, before = iteration - schedule_.rings[at(ring)].slots;
+      const int value = value_of(ring), before = iteration - schedule_.rings[at(ring)].slots;
       if (scope_of(value) != Scope::iteration) continue;  // finish() has handed back what earlier tiles read
       if (before >= 0) look_at(index, iteration, value, before, observed, stored);
       for (const Before& other : before_filling(graph_, schedule_, value))
         if (const int filling = iteration - (other.same_round ? 0 : 1); other.every_iteration && filling >= 0)
-          look_at(index, iteration, schedule_.rings[at(other.ring)].value, filling, observed, stored);
+          look_at(index, iteration, value_of(other.ring), filling, observed, stored);
     }
     if (observed > 0) observe(observed - 1);
     if (stored > 0) wait_for_stores(stores_.size() - stored);
@@ -344,7 +345,7 @@ class Simulator {
   /// Several nodes of the matrix unit may add to a value: the first asks for the slot, the last hands it on.
   bool last_filler(int ring, int iteration) const {
     return std::all_of(graph_.edges.begin(), graph_.edges.end(), [&](const Edge& edge) {
-      return edge.value != schedule_.rings[at(ring)].value || issued_.count({edge.src, iteration}) != 0;
+      return edge.value != value_of(ring) || issued_.count({edge.src, iteration}) != 0;
     });
   }
   void publish(int ring, int index, int iteration) {
@@ -353,14 +354,14 @@ class Simulator {
     const EventKind kind = async == Async::threads ? EventKind::publish_copies
                            : async == Async::unit  ? EventKind::unit_publish
                                                    : EventKind::publish;
-    const int value = schedule_.rings[at(ring)].value;
+    const int value = value_of(ring);
     if (kind == EventKind::publish && graph_.values[at(value)].space == graph::Space::shared &&
         (read_asynchronously(graph_, value) || replaced_by_copies(graph_, schedule_, value, true)))
       push({.kind = EventKind::proxy_fence, .node = index, .ring = ring, .iteration = iteration});
     push({.kind = kind, .node = index, .ring = ring, .iteration = iteration});
   }
   /// Is it a sum: asked for before the loop and handed on after it?
-  bool is_sum(int index, int ring) const { return sum_filler(schedule_.rings[at(ring)].value) == index; }
+  bool is_sum(int index, int ring) const { return sum_filler(value_of(ring)) == index; }
 
   std::vector<int> readers(int value, std::optional<Scope> scope = {}) const {
     return readers_in(graph_, schedule_, role_, value, scope);
@@ -376,14 +377,12 @@ class Simulator {
 
   const Graph& graph_;
   const Schedule& schedule_;
-  int role_;
-  int trip_count_, last_stage_ = 0;
+  int role_, trip_count_, last_stage_ = 0;
   std::vector<Event>* out_ = nullptr;
   std::vector<Instance> pending_;           // matrix groups in commit order
   std::vector<Instance> stores_;            // groups of bulk stores in commit order
   std::set<std::pair<int, int>> acquired_;  // value, iteration
-  std::set<Instance> completed_;
-  std::set<Instance> issued_;
+  std::set<Instance> completed_, issued_;
   std::set<std::pair<int, int>> asked_;                    // ring, iteration: its slot is there
   std::set<int> handed_back_;                              // values filled once a tile
   std::set<std::tuple<int, int, int>> waited_for_places_;  // ring filled (once a tile: any), ring before, iteration

@@ -76,7 +76,7 @@ void write_draw_once(Writer& writer, Sites& sites, const graph::Graph& graph, co
   writer.line("const int drawn = dev::uniform(dev::place_in<", slot, "));");
 }
 
-std::int64_t slices_bytes(const graph::Graph& graph) { return (graph.cluster - 1) * graph.piece_bytes; }
+std::int64_t slices_bytes(const graph::Graph& graph) { return (graph.slice_count() - 1) * graph.piece_bytes; }
 
 /// One thread of the first role that merges, where the cluster has a tile: bytes that nobody sends are not announced.
 void WalkWriter::expect_slices() const {
@@ -91,7 +91,7 @@ void WalkWriter::expect_slices() const {
       "if (warp == ", family_.place().first_warp, " && dev::lane_index() == 0) dev::expect_slices<",
       sites_.add(Site{0, SiteKind::expect, cat("role ", family_.names(), ", slices: expect the bytes of others' sums"),
                       family_.family, static_cast<int>(family_.schedule.rings.size()), -1}),
-      ", ", kSlicesType, ", ", family_.graph.cluster, ">(shared);");
+      ", ", kSlicesType, ", ", family_.graph.cluster, ", ", family_.graph.slice_count(), ">(shared);");
 }
 
 bool WalkWriter::draws() const {
@@ -125,7 +125,7 @@ void WalkWriter::open_pieces() const {
   const char* const cut = "tile = cut_tile<Config>(tile, piece);";
   if (sliced()) {
     w_.line("const dev::Piece piece = ",
-            known(cat("dev::slice_of<", kSlicesType, ", ", family_.graph.cluster,
+            known(cat("dev::slice_of<", kSlicesType, ", ", family_.graph.cluster, ", ", family_.graph.slice_count(),
                       ">(shared, tile_iterations<Config>(params))")),
             ";");
     w_.line(tile);

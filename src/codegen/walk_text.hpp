@@ -23,7 +23,7 @@ inline constexpr const char* kSplitType = "SplitWalk";
 /// The type of the slot of sums in a unit whose walk is sliced.
 inline constexpr const char* kSlicesType = "RingSlices";
 
-/// Bytes of the sums that all blocks but the last of a cluster send.
+/// Bytes of the sums that the last block of a tile gets from the others.
 std::int64_t slices_bytes(const graph::Graph& graph);
 
 /// The role that draws.

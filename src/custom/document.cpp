@@ -34,7 +34,8 @@ constexpr const char* kOfInstruction[] = {"cycles",      "latency", "issue_cycle
 constexpr const char* kOfEdge[] = {"delay", "delta", "spill_cycles"};
 constexpr const char* kOfValue[] = {"slot_bytes", "copied_bytes", "alignment",    "min_slots",
                                     "max_slots",  "shared_by",    "shared_stride"};
-constexpr const char* kOfGraph[] = {"cluster", "blocks_per_sm", "piece_bytes", "most_iterations", "least_smem_bytes"};
+constexpr const char* kOfGraph[] = {"cluster", "blocks_per_sm",   "piece_bytes",
+                                    "slices",  "most_iterations", "least_smem_bytes"};
 constexpr const char* kRealOfGraph[] = {"flops_per_iteration", "overhead_cycles", "typical_iterations", "useful_flops"};
 /// Keys beside a graph: the reader of graphs does not see them.
 constexpr const char* kBeside[] = {"options",     "targets", "parameters", "candidates", "trials", "typical_iterations",

@@ -143,6 +143,7 @@ inline void walk_members(auto&& walk, Of<Graph> auto& graph) {
   walk("grids", graph.grids);
   walk("ranges", graph.ranges);
   walk("piece_bytes", graph.piece_bytes);
+  walk("slices", graph.slices);
   walk("most_iterations", graph.most_iterations);
   walk("least_smem_bytes", graph.least_smem_bytes);
   walk("flops_per_iteration", graph.flops_per_iteration);

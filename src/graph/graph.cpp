@@ -69,18 +69,29 @@ void check_launch(const Graph& graph) {
            "; give it both: a node of the tile's end that adds the sums of pieces, and the bytes that a block leaves");
 }
 
-/// The blocks of a cluster do as many iterations of a tile as they may: what they share would come for others' too.
+/// Blocks share what blocks of other tiles need in the same iterations: those of the same slice.
 void check_slices(const Graph& graph) {
-  if (graph.walk != Walk::sliced) return;
+  if (graph.walk != Walk::sliced) {
+    if (graph.slices != 0)
+      reject(graph, "has ", graph.slices, " slices and the walk '", name_of(graph.walk),
+             "'; allowed is 0 where the walk is not 'sliced'");
+    return;
+  }
   if (graph.cluster < 2 || graph.pairs || !graph.machine.shared_barriers)
     reject(graph, "has the walk 'sliced' and runs in ", graph.pairs ? "pairs of blocks, " : "", "clusters of ",
            graph.cluster, " blocks on machine '", graph.machine.name, "', which has ",
            graph.machine.shared_barriers ? "" : "no ",
            "barriers in shared memory; slices need clusters of 2 blocks or more, barriers there, and no pairs");
+  if (graph.slices != 0 && (graph.slices < 2 || graph.cluster % graph.slices != 0))
+    reject(graph, "has ", graph.slices, " slices; allowed are 0 (as many as a cluster has blocks) and divisors of ",
+           graph.cluster, " from 2 on");
+  const int tiles = graph.cluster / graph.slice_count();
   for (const Value& value : graph.values)
-    if (value.shared_by != 1)
-      reject(graph, "value '", value.name, "' is shared by ", value.shared_by,
-             " blocks; allowed is 1 where the walk is 'sliced', as each block has other iterations");
+    if (value.shared_by > 1 && tiles % (value.shared_by * value.shared_stride) != 0)
+      reject(graph, "value '", value.name, "' is shared by ", value.shared_by, " blocks whose ranks are ",
+             value.shared_stride,
+             " apart; allowed where the walk is 'sliced' are 1 block, or those whose product divides ", tiles,
+             ", the tiles of a cluster: blocks of other ranks have other iterations");
 }
 
 /// Every block belongs to one set of sharers, and all sets are alike.
@@ -308,7 +319,7 @@ Machine share_of(const Machine& machine, int blocks_per_sm) {
 std::int64_t walk_bytes(const Graph& graph) {
   constexpr int kBarriers = 16;  // a full one and an empty one for each slot
   constexpr int kMisplaced = 8;  // what lies before the sums of slices, which begin at a multiple of 16
-  if (graph.walk == Walk::sliced) return kMisplaced + (graph.cluster - 1) * graph.piece_bytes + kBarriers;
+  if (graph.walk == Walk::sliced) return kMisplaced + (graph.slice_count() - 1) * graph.piece_bytes + kBarriers;
   return graph.draws() ? std::int64_t{kPlaceSlots} * (kPlaceBytes + kBarriers) : 0;
 }
 

@@ -105,8 +105,8 @@ enum class Walk {
   dynamic,     ///< then the next one that no block has begun, by a counter in global memory
   split,       ///< equal shares of all iterations: blocks may each do a piece of a tile, and the one that does the last
                ///< piece adds what the others have summed
-  sliced       ///< a tile a cluster: each of its blocks does a slice of the iterations, and the last one adds what the
-               ///< others have summed and sent into its shared memory
+  sliced       ///< blocks of a cluster do a tile together: each does a slice of the iterations, and the last one adds
+               ///< what the others have summed and sent into its shared memory
 };
 /// Grids that follow each other in a stream, on machines where they overlap.
 enum class Grids {
@@ -222,8 +222,10 @@ struct Graph {
   Walk walk = Walk::persistent;
   std::int64_t piece_bytes = 0;  ///< for the sums that a block leaves: of global memory where the walk is split, of the
                                  ///< last block's shared memory where it is sliced
-  int most_iterations = 0;       ///< most iterations of a tile, which the launch must keep to; 0: any number
-  int blocks_per_sm = 1;  ///< blocks that are to run side by side on an SM; the machine is the share of one of them
+  int slices = 0;  ///< of a tile where the walk is sliced; a cluster does cluster / slices tiles. 0: one tile, each
+                   ///< block a slice
+  int most_iterations = 0;  ///< most iterations of a tile, which the launch must keep to; 0: any number
+  int blocks_per_sm = 1;    ///< blocks that are to run side by side on an SM; the machine is the share of one of them
   int cluster =
       1;  ///< blocks that run together; they do the same number of tiles, and but for slices of iterations in each
   /// Blocks of ranks 2n and 2n + 1 multiply as one: the lower one's thread asks the matrix units of both. Each block
@@ -247,6 +249,8 @@ struct Graph {
   bool walks() const { return walk != Walk::one_tile && walk != Walk::sliced; }
   /// Do blocks do pieces of tiles?
   bool cuts() const { return walk == Walk::split || walk == Walk::sliced; }
+  /// Blocks that do a tile together, where the walk is sliced. Their ranks are cluster / slice_count() apart.
+  int slice_count() const { return slices > 0 ? slices : cluster; }
   /// Does a counter in global memory say what a block does?
   bool draws() const { return walk == Walk::dynamic || walk == Walk::split; }
 };

@@ -26,6 +26,7 @@ constexpr std::size_t kMaxReservations = 4096;  ///< of all nodes: conflicts are
 constexpr std::int64_t kMaxCopies = 64;
 constexpr std::int64_t kMaxWarps = 32;
 constexpr std::int64_t kMaxLeastSmem = std::int64_t{1} << 30;
+constexpr int kMaxSlices = 16;
 
 class Reader {
  public:
@@ -35,7 +36,7 @@ class Reader {
   Graph read(std::string_view name) {
     fields_.keys(tree_, "the document",
                  {"name", "machine", "instructions", "edges", "values", "code", "cluster", "pairs", "blocks_per_sm",
-                  "walk", "grids", "ranges", "piece_bytes", "most_iterations", "least_smem_bytes",
+                  "walk", "grids", "ranges", "piece_bytes", "slices", "most_iterations", "least_smem_bytes",
                   "flops_per_iteration", "overhead_cycles",
                   // These keys stand beside a graph. custom/document.cpp reads them and leaves them out here.
                   "options", "targets", "parameters", "candidates", "trials", "typical_iterations", "useful_flops"});
@@ -90,6 +91,7 @@ class Reader {
         static_cast<Ranges>(fields_.word(tree_, "", "ranges", {"peeled", "guarded"}, static_cast<int>(graph_.ranges)));
     if (const Json* bytes = Fields::optional(tree_, "piece_bytes"))
       graph_.piece_bytes = fields_.integer(*bytes, "piece_bytes", 0, kMaxPieceBytes);
+    graph_.slices = fields_.number_or(tree_, "", "slices", 0, 0, kMaxSlices);
     graph_.most_iterations = fields_.number_or(tree_, "", "most_iterations", 0, 0, kMaxTotalCycles);
     if (const Json* least = Fields::optional(tree_, "least_smem_bytes"))
       graph_.least_smem_bytes = fields_.integer(*least, "least_smem_bytes", 0, kMaxLeastSmem);

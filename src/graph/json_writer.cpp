@@ -114,6 +114,7 @@ std::string to_json(const Graph& graph, const std::vector<Machine>& machines) {
   if (graph.grids != Graph().grids) out += cat(",\n  \"grids\": \"", name_of(graph.grids), "\"");
   if (graph.ranges != Graph().ranges) out += cat(",\n  \"ranges\": \"", name_of(graph.ranges), "\"");
   if (graph.piece_bytes != 0) out += cat(",\n  \"piece_bytes\": ", graph.piece_bytes);
+  if (graph.slices != 0) out += cat(",\n  \"slices\": ", graph.slices);
   if (graph.most_iterations != 0) out += cat(",\n  \"most_iterations\": ", graph.most_iterations);
   if (graph.least_smem_bytes != 0) out += cat(",\n  \"least_smem_bytes\": ", graph.least_smem_bytes);
   if (graph.flops_per_iteration != 0) out += cat(",\n  \"flops_per_iteration\": ", line(graph.flops_per_iteration));

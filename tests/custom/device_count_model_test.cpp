@@ -47,6 +47,7 @@ struct ListForm {
   Loads loads;
   int cluster = 1;
   bool ahead = false, completes = false;
+  int slices = 0;
 };
 
 /// All numbers twice, one after the other in the same workspace.
@@ -78,7 +79,7 @@ void check_waits(const std::string& unit, bool overlapped) {
 void check_list(const std::string& walk, const ListForm& form) {
   INFO(walk, ", ", form.arch, ", clusters of ", form.cluster);
   const testing::Scratch scratch;
-  const ListedKernel source(form.arch, walk, form.loads, form.cluster);
+  const ListedKernel source(form.arch, walk, form.loads, form.cluster, form.slices);
   if (form.ahead) source.read_ahead();
   if (form.completes) source.complete_apart();
   for (const int seed : {1, 2}) {
@@ -129,6 +130,12 @@ TEST_CASE("the same in clusters, where the last one has a block without an entry
 TEST_CASE("entries that the blocks of a cluster do together, each some of its steps") {
   for (const int blocks : {2, 4}) check_list("sliced", {kListTarget, Loads::engine, blocks});
   check_list("sliced", {"sm_90", Loads::engine, 2});
+}
+
+TEST_CASE("a cluster does several entries, each in slices; of the last one, not all may exist") {
+  check_list("sliced", {.arch = kListTarget, .loads = Loads::engine, .cluster = 4, .slices = 2});
+  check_list("sliced", {.arch = "sm_90", .loads = Loads::engine, .cluster = 6, .slices = 2});
+  check_list("sliced", {.arch = "sm_90", .loads = Loads::engine, .cluster = 6, .slices = 3});
 }
 
 TEST_CASE("the same where a role loads and stores, and where one role does everything") {

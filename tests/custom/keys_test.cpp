@@ -132,7 +132,10 @@ const char* const kDocuments[] = {
   "candidates": [{"name": "one", "parameters": {"n": 3}}], "instructions": [{"name": "a", "cycles": "n", "fu": "TC"}]})json",
     R"({"name": "places", "machine": "sm_90a", "instructions": [{"name": "a", "cycles": 1, "fu": "TC"}], "edges": [],
   "values": [{"name": "v", "slot_bytes": 1024, "max_slots": 1},
-             {"name": "x", "slot_bytes": 1024, "max_slots": 1, "lies_in": "v"}]})"};
+             {"name": "x", "slot_bytes": 1024, "max_slots": 1, "lies_in": "v"}]})",
+    R"({"name": "slices", "machine": "sm_90a", "walk": "sliced", "cluster": 4, "slices": 2, "piece_bytes": 512,
+  "instructions": [{"name": "a", "cycles": 1, "fu": "TC"},
+                   {"name": "end", "cycles": 1, "fu": null, "scope": "tile_end", "merges": true}]})"};
 
 }  // namespace
 

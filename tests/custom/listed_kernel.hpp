@@ -35,19 +35,24 @@ class ListedKernel {
   /// Who loads: a thread by the copy engine, a role of threads, or each thread for itself in a block of one role.
   enum class Loads { engine, threads, itself };
 
-  ListedKernel(const std::string& machine, const std::string& walk, Loads loads, int cluster = 1) {
+  /// slices: of an entry, where the walk is sliced; 0: each block of the cluster does one.
+  ListedKernel(const std::string& machine, const std::string& walk, Loads loads, int cluster = 1, int slices = 0) {
     std::filesystem::create_directory(folder());
     testing::write_bytes(folder() + "/listed.cuh", kBodies);
     description.name = "listed_" + walk;
     description.folder = folder();
     const bool sliced = walk == "sliced", split = walk == "split" || sliced, own = loads == Loads::itself;
-    const std::string blocks = std::to_string(cluster), add = own ? "add_loaded" : "add";
+    const std::string blocks = std::to_string(cluster), add = own ? "add_loaded" : "add",
+                      entries = std::to_string(!sliced       ? cluster
+                                               : slices == 0 ? 1
+                                                             : cluster / slices);
     std::string& graph = description.graph;
     graph = "{\"machine\": \"" + machine + "\", \"walk\": \"" + walk + "\", \"cluster\": " + blocks + ",";
     if (split) graph += "\"piece_bytes\": " + std::to_string(kListedPieceBytes) + ",";
+    if (slices != 0) graph += "\"slices\": " + std::to_string(slices) + ",";
     graph += R"("code": {"namespace": "user::listed", "includes": ["listed.cuh"],
       "params_type": "user::listed::Params", "config": {"kCluster": )" +
-             (sliced ? "1" : blocks) + "}}, \"instructions\": [";
+             entries + "}}, \"instructions\": [";
     if (loads == Loads::engine) graph += R"({"name": "load", "body": "copy", "fu": "TMA",)";
     if (loads == Loads::threads) graph += R"({"name": "load", "async": "none", "warps": 4, "fu": "ALU",)";
     if (!own)

@@ -119,7 +119,7 @@ double ranked(const Case& of, const Timed& timed, const ops::GemmRates& rates) {
   if (!std::isfinite(doubt) || (cut && !ops::gemm_taken_unmeasured(tile, of.sizes, arch))) return 0;
   const ops::GemmPrediction prediction(of.sizes, of.kind, timed.choice.tile, rates);
   if (timed.choice.walk == ops::WalkChoice::split)
-    return tile.blocks() > 2 ? 0 : (prediction.split_cycles() + rates.next_launch_cycles) / ops::kGemmSharedGain;
+    return tile.blocks() > 2 ? 0 : prediction.split_cycles() / ops::kGemmSharedGain;
   return cut ? prediction.cycles(timed.choice.parts) / ops::kGemmJointPartsGain : doubt * prediction.cycles(1);
 }
 

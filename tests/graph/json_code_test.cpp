@@ -284,6 +284,8 @@ TEST_CASE("a launch that cannot be is refused by place") {
           "has 100 bytes a piece; allowed are multiples of 256 up to 16777216");
   refuses(other, "\"piece_bytes\": 16777472, " + other,
           "piece_bytes is 16777472; it must be a whole number from 0 to 16777216");
+  refuses(other, "\"slices\": 17, " + other, "slices is 17; it must be a whole number from 0 to 16");
+  refuses(other, "\"slices\": 2, " + other, "has 2 slices and the walk 'persistent'; allowed is 0");
   refuses(other, "\"most_iterations\": -1, " + other, "most_iterations is -1; it must be a whole number from 0");
   refuses(other, "\"least_smem_bytes\": 1.5, " + other, "least_smem_bytes is 1.5; it must be a whole number from 0");
   refuses(other, "\"flops_per_iteration\": -1, " + other, "flops_per_iteration is -1; it must be a number from 0");

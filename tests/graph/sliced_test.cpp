@@ -38,7 +38,7 @@ TEST_CASE("slices are for clusters that share nothing, and take shared memory fo
   refused(graph, "clusters of 1 blocks");
   graph = sliced(2);
   graph.values.front().shared_by = 2;
-  refused(graph, "allowed is 1 where the walk is 'sliced'");
+  refused(graph, "allowed where the walk is 'sliced' are 1 block, or those whose product divides 1, the tiles of a");
   graph = sliced(2);
   graph.machine.shared_barriers = false;
   refused(graph, "which has no barriers in shared memory");
@@ -50,12 +50,33 @@ TEST_CASE("slices are for clusters that share nothing, and take shared memory fo
   refused(graph, "has the walk 'sliced' and no node that merges");
 }
 
+TEST_CASE("a cluster of several tiles in slices shares copies among blocks of a slice alone") {
+  graph::Graph graph = sliced(4);
+  const auto refused = [](const graph::Graph& other, const char* says) {
+    CHECK_THROWS_WITH(graph::check(other), doctest::Contains(says));
+  };
+  graph.slices = 2;
+  graph.values.front().shared_by = 2;
+  CHECK_NOTHROW(graph::check(graph));
+  CHECK(graph::walk_bytes(graph) < 2 * test::kListedPieceBytes);  // sums of one other block
+  graph.values.front().shared_stride = 2;                         // ranks 0 and 2 are slices of one tile
+  refused(graph, "shared by 2 blocks whose ranks are 2 apart; allowed where the walk is 'sliced'");
+  graph.values.front().shared_stride = 1;
+  for (const int slices : {1, 3, 8}) {
+    graph.slices = slices;
+    refused(graph, "slices; allowed are 0 (as many as a cluster has blocks) and divisors of 4 from 2 on");
+  }
+  graph.slices = 2;
+  graph.walk = graph::Walk::persistent;
+  refused(graph, "has 2 slices and the walk 'persistent'; allowed is 0 where the walk is not 'sliced'");
+}
+
 TEST_CASE("the last block announces the sums once, where it has a tile, and waits for them") {
   const graph::Graph graph = sliced(4);
   const std::string text = codegen::emit(graph, sched::schedule(graph), "sm90").text;
   const auto at = [&](const char* part) { return text.find(part); };
   CHECK(at("#include \"sliced_walk.cuh\"") != std::string::npos);
-  CHECK(at("dev::slice_of<RingSlices, 4>(shared, tile_iterations") < at("dev::expect_slices<"));
+  CHECK(at("dev::slice_of<RingSlices, 4, 4>(shared, tile_iterations") < at("dev::expect_slices<"));
   CHECK(at("dev::expect_slices<") < at("dev::wait_slices<"));
   CHECK(at("dev::expect_slices<") == text.rfind("dev::expect_slices<"));
   CHECK(at("kSlotBytes = 6144") != std::string::npos);

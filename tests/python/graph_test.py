@@ -100,6 +100,11 @@ class Graphs(unittest.TestCase):
             again = Graph.parse(graph.json())
             self.assertEqual((again.walk, again.piece_bytes, again.instructions[2].merges), (walk, 512, True))
             self.assertEqual(json.loads(tilejit.schedule(graph).json())["walk"], walk)
+        graph = Graph("slices", "sm_90a", loop, edges, walk="sliced", piece_bytes=512, cluster=4, slices=2)
+        self.assertEqual(Graph.parse(graph.json()).slices, 2)
+        with self.assertRaisesRegex(tilejit.Error, "has 3 slices; allowed are 0"):
+            graph.slices = 3
+            tilejit.schedule(graph)
         with self.assertRaisesRegex(tilejit.Error, "walk is \"all\"; allowed are one_tile, persistent, dynamic, split, sliced"):
             tilejit.schedule(Graph("shared", "hopper", loop, edges, walk="all"))
         with self.assertRaisesRegex(tilejit.Error, "has the walk 'split' and 0 bytes a piece"):

@@ -36,7 +36,7 @@ inline constexpr bool kSplits = false;
 template <class C>
 inline constexpr bool kSplits<C, decltype(void(C::kSplit))> = C::kSplit;
 
-/// Do the blocks of a cluster do a tile together, each a slice of K?
+/// Do blocks of a cluster do a tile together, each a slice of K?
 template <class C, class = void>
 inline constexpr bool kSliced = false;
 template <class C>
@@ -155,8 +155,8 @@ TJ_DEVICE int rows_end(const Params& params, const Tile& tile) {
     return params.m;
 }
 
-/// Blocks of a cluster take a tile's parts: kClusterM below each other, kClusterN beside each other. One that lies
-/// outside the matrix takes part in the copies of the others and stores nothing.
+/// Blocks of a cluster, or of one slice of it, take a tile's parts: kClusterM below each other, kClusterN beside each
+/// other. One that lies outside the matrix takes part in the copies of the others and stores nothing.
 template <class C>
 inline constexpr int kBlocks = C::kClusterM * C::kClusterN;
 
@@ -233,7 +233,8 @@ TJ_DEVICE void complete_tile(C, const Params& params, Tile& tile) {
   tile.row = (first_row + inside - column * rows) * C::kClusterM * C::kBlockM;
   tile.column = column * C::kClusterN * kTileColumns<C>;
   if constexpr (kBlocks<C> > 1) {
-    const int rank = static_cast<int>(dev::cluster_rank());
+    int rank = static_cast<int>(dev::cluster_rank());
+    if constexpr (kSliced<C>) rank %= kBlocks<C>;
     tile.row += rank / C::kClusterN * C::kBlockM;
     tile.column += rank % C::kClusterN * kTileColumns<C>;
   }

@@ -66,6 +66,7 @@ class GemmBuilder : protected GraphBuilder {
   void share_tiles() {
     if (!graph_.cuts()) return;
     graph_.piece_bytes = piece_bytes(tile_);
+    if (tile_.sliced() && tile_.cluster_k < tile_.blocks()) graph_.slices = tile_.cluster_k;
     for (Node& node : graph_.nodes) node.merges = node.scope == Scope::tile_end && node.context == "Consumer";
   }
 

@@ -190,9 +190,7 @@ RankedGemm best_shared(const GemmSizes& sizes, const GemmKernel& kernel, const R
     if (tile.blocks() > 2 || tile.sliced() || drawn(sizes, tile, rates) || !serves(tile, sizes, kernel, rates) ||
         !gemm_shares(sizes, tile, *rates.arch))
       continue;
-    // A call's sums and counters take as long as those of parts.
-    const double cycles =
-        Prediction(sizes, kernel, static_cast<int>(t), rates).split_cycles() + rates.next_launch_cycles;
+    const double cycles = Prediction(sizes, kernel, static_cast<int>(t), rates).split_cycles();
     if (best.choice.tile < 0 || cycles < best.cycles) best.choice.tile = static_cast<int>(t), best.cycles = cycles;
   }
   return best;

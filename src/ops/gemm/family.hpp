@@ -39,7 +39,8 @@ struct GemmCopyRates {
   /// The thread that asks for an operand's copies takes so long in each iteration; shared: where blocks share them. 0:
   /// nobody has measured it.
   double issue_cycles = 0, shared_issue_cycles = 0;
-  double slice_copy_factor = 1;  ///< of a copy's time where the blocks of a cluster share no copies
+  double slice_copy_factor = 1;         ///< of a copy's time where the blocks of a cluster share no copies
+  double shared_slice_copy_factor = 1;  ///< likewise where a cluster does two tiles, and those of a slice share copies
   /// The share of reads that L2 need not answer again, of those that several blocks of a group of SMs do beside the
   /// first block's.
   double near_share = 0;
@@ -59,6 +60,8 @@ struct GemmStoreRates {
   double slice_cycles = 0;       ///< of a block that adds what others of its cluster have sent
   double slice_sum_cycles = 0;   ///< of it, for each sum of a thread and each other block more
   double apart_factor = 1;       ///< of a byte from L2 where blocks are at different iterations of their tiles
+  /// Of a block that adds several pieces, for each sum of a thread and each piece but one.
+  double more_piece_sum_cycles = 0;
 };
 
 struct GemmFamily {

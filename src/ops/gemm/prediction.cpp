@@ -75,10 +75,14 @@ double copy_cycles(const GemmSizes& sizes, const GemmKernel& kernel, const GemmT
   const int row_bytes = tile.block_k * tile.element_bytes;
   const double factor_a = tile.cluster_n > 1 ? rates.multicast_factor : 1,
                factor_b = tile.cluster_m > 1 && columns == tile.block_n ? rates.multicast_factor : 1;
-  // The blocks of a cluster share a path, and those that do a tile together share no copies. Few of them find room.
+  // The blocks of a cluster share a path, and those that do a tile together share no copies. Few of them find room. Two
+  // tiles of a cluster share what is copied of b. Predicted, measured us of the fastest such tile (H200, 2026-11-30):
+  // 199 x 3456 x 5120 16.9, 16.8; 589 x 1280 x 8192 25.2, 27.0; 410 x 1872 x 5120 17.0, 16.8; 141 x 2560 x 8136 21.7,
+  // 21.7; 449 x 768 x 5072 14.3, 13.0.
   const double filled = std::min(
                    1.0, clusters_of(sizes, tile) * tile.blocks() / static_cast<double>(sizes.sms(*rates.arch))),
-               apart = tile.sliced() ? 1 + (rates.slice_copy_factor - 1) * filled : 1;
+               factor = tile.shares_slices() ? rates.shared_slice_copy_factor : rates.slice_copy_factor,
+               apart = tile.sliced() ? 1 + (factor - 1) * filled : 1;
   const double path = (static_cast<double>(inside_a) * factor_a + static_cast<double>(inside_b) * factor_b) *
                       row_bytes * rates.copy_cycles_per_byte * apart;
   const double brought = path + outside * (row_bytes / kLineBytes) * rates.copy_outside_row_cycles + partial;
@@ -294,8 +298,10 @@ double GemmPrediction::cycles(int parts) const {
   return parts == 1 ? product : product + sum_cycles(parts);
 }
 
-/// All clusters have as many iterations. Beside its own tiles, a cluster leaves the sums of one piece and reads as
-/// many: as long as that was measured, else as fast as copies go, with a round trip between the two.
+/// All clusters have as many iterations. Beside its own tiles, a cluster leaves the sums of one piece and reads one: as
+/// long as that was measured, else as fast as copies go, with a round trip between the two. Fewer tiles than clusters
+/// have more pieces each. The cluster that finishes one adds theirs one after the other, while all others are done.
+/// Sums and counters of a call take as long as those of parts.
 double GemmPrediction::split_cycles() const {
   const double places = places_ * beside_, iterations = std::ceil(clusters_ * static_cast<double>(blocks_) / places);
   const double tiles = std::ceil(clusters_ / places);
@@ -310,10 +316,13 @@ double GemmPrediction::split_cycles() const {
     work = joined(loop_sixths(iterations * own_ * beside_ + per_tile, iterations * matrix_ * beside_,
                               static_cast<double>(blocks_), path_.apart_cycles * stores.apart_factor) +
                   sixth(by_memory) + sixth(lines));
-  const double pieces = stores.piece_cycles > 0
-                            ? (stores.piece_cycles + stores.piece_sum_cycles * sums_) * rates_.slowed
-                            : 2 * sums * rates_.copy_cycles_per_byte + rates_.copy_latency_cycles;
-  return (static_cast<double>(cycles_[0].start) + end_cycles(1)) * rates_.slowed + work + pieces + copied_;
+  const double most =
+                   std::min(places / clusters_, static_cast<double>(blocks_) / graph::kLeastPiece),  // others' pieces
+      of_sum = stores.piece_sum_cycles + std::max(0.0, std::ceil(most) - 1) * stores.more_piece_sum_cycles;
+  const double pieces = stores.piece_cycles > 0 ? (stores.piece_cycles + of_sum * sums_) * rates_.slowed
+                                                : 2 * sums * rates_.copy_cycles_per_byte + rates_.copy_latency_cycles;
+  return (static_cast<double>(cycles_[0].start) + end_cycles(1)) * rates_.slowed + work + pieces + copied_ +
+         rates_.next_launch_cycles;
 }
 
 /// The launch that adds the parts: as long as memory takes, L2 or not, but not less than the round trips of a thread.

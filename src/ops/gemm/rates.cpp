@@ -45,6 +45,7 @@ GemmRates gemm_rates_of(const arch::Arch& arch) {
   rates.issue_cycles = copies.issue_cycles;
   rates.shared_issue_cycles = copies.shared_issue_cycles;
   rates.slice_copy_factor = copies.slice_copy_factor;
+  rates.shared_slice_copy_factor = copies.shared_slice_copy_factor;
   rates.row_read_cycles = copies.row_read_cycles;
   rates.hidden_launch_cycles = copies.hidden_launch_cycles;
   rates.lone_memory_bytes_per_cycle = copies.lone_memory_bytes_per_cycle;
@@ -84,11 +85,14 @@ double gemm_doubt(const GemmTile& tile, const GemmSizes& sizes, const arch::Arch
   // 2273 in 208x128x64s (H100, 2026-11-27). Those of 8-bit elements were not timed again.
   constexpr double kShared = 1.05, kFewRows = 1.1, kSomeWaves = 8;
   constexpr int kRows = 48;
+  // Nobody timed more than one wave of them.
+  if (tile.shares_slices() && clusters_of(sizes, tile) > cluster_places(sizes, tile, arch))
+    return std::numeric_limits<double>::infinity();
   // Slices read as others do where memory is the limit, and have more launches' worth of sums: 9 x 38016 x 3584 takes
   // 73 us in 16x64x128c1x1x2s, 69 in 16x64x128s and 65 in 64x48x128 (H200, 2026-11-29).
   if (tile.sliced() && clusters_of(sizes, tile) > cluster_places(sizes, tile, arch)) return 1 / (1 - kLeastGain);
   if (gemm_taken_unmeasured(tile, sizes, arch)) {
-    const bool shared = tile.blocks() >= 2 && !tile.sliced() && arch.large_cluster_sms > 0 &&
+    const bool shared = tile.blocks() >= 2 && (!tile.sliced() || tile.shares_slices()) && arch.large_cluster_sms > 0 &&
                         clusters_of(sizes, tile) <= kSomeWaves * cluster_places(sizes, tile, arch);
     if (!shared) return 1;
     if (tile.element_bytes == 1) return tile.blocks() == 2 ? kShared : 1;

@@ -25,8 +25,8 @@ struct GemmRates {
          sustained_bytes_per_cycle = 0;  ///< of all SMs together
   double copy_latency_cycles = 0, next_launch_cycles = 0;
   double joint_bytes_per_cycle = 0, joint_outside_rows_per_cycle = 0, hidden_start_cycles = 0, kb_power_cycles = 0,
-         issue_cycles = 0, shared_issue_cycles = 0, slice_copy_factor = 1, row_read_cycles = 0,
-         hidden_launch_cycles = 0,
+         issue_cycles = 0, shared_issue_cycles = 0, slice_copy_factor = 1, shared_slice_copy_factor = 1,
+         row_read_cycles = 0, hidden_launch_cycles = 0,
          lone_memory_bytes_per_cycle = 0;  ///< GemmCopyRates
   double near_sms = 1;                     ///< of a group whose reads L2 may answer at once
   double near_share = 0;                   ///< GemmCopyRates

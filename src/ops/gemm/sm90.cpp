@@ -82,11 +82,13 @@ const arch::Needs& kNeeds = support::lasting<arch::Needs>({{"TC", "TMA"},
                                                             "scattered_store_cycles",
                                                             "tile_piece_cycles",
                                                             "piece_sum_cycles",
+                                                            "more_piece_sum_cycles",
                                                             "slice_cycles",
                                                             "slice_sum_cycles",
                                                             "apart_copy_factor",
                                                             "shared_copy_issue_cycles",
                                                             "slice_copy_factor",
+                                                            "shared_slice_copy_factor",
                                                             "near_read_share",
                                                             "row_read_cycles",
                                                             "row_store_cycles",
@@ -193,6 +195,7 @@ GemmCopyRates copy_rates(const arch::Arch& arch) {
           .issue_cycles = arch.fact("copy_issue_cycles"),
           .shared_issue_cycles = arch.fact("shared_copy_issue_cycles"),
           .slice_copy_factor = arch.fact("slice_copy_factor"),
+          .shared_slice_copy_factor = arch.fact("shared_slice_copy_factor"),
           .near_share = arch.fact("near_read_share"),
           .row_read_cycles = arch.fact("row_read_cycles")};
 }
@@ -206,7 +209,8 @@ GemmStoreRates store_rates(const arch::Arch& arch) {
           .piece_sum_cycles = arch.fact("piece_sum_cycles"),
           .slice_cycles = arch.fact("slice_cycles"),
           .slice_sum_cycles = arch.fact("slice_sum_cycles"),
-          .apart_factor = arch.fact("apart_copy_factor")};
+          .apart_factor = arch.fact("apart_copy_factor"),
+          .more_piece_sum_cycles = arch.fact("more_piece_sum_cycles")};
 }
 
 class Builder : GemmRingsBuilder {

@@ -18,7 +18,7 @@ namespace tj::ops {
 /// neighbouring tiles run together: those below each other share the copies of b, those beside each other those of a. A
 /// tile is for one size of operands' elements. A swapped tile multiplies b by a: a consumer has 64 columns of d, and
 /// block_m may be any multiple of 8, so that 141 rows are two tiles of 72; of the widest, it has 128 columns. cluster_k
-/// blocks do one tile together, each a slice of K.
+/// blocks do one tile together, each a slice of K; a cluster of four may be two tiles that share copies, in two slices.
 struct GemmTile {
   int block_m = 128, block_n = 256, block_k = 64;
   int cluster_m = 1, cluster_n = 1;
@@ -30,6 +30,8 @@ struct GemmTile {
   constexpr bool reads_left() const { return reads && block_m <= 32; }
   constexpr int blocks() const { return cluster_m * cluster_n * cluster_k; }
   constexpr bool sliced() const { return cluster_k > 1; }
+  /// Do blocks of other tiles share the copies of a slice?
+  constexpr bool shares_slices() const { return sliced() && cluster_m * cluster_n > 1; }
   /// Rows of a that copies bring to a block: where M is contiguous they come in boxes of 64.
   constexpr int left_rows(bool mn_major) const { return mn_major ? (block_m + 63) / 64 * 64 : block_m; }
   /// Rows and columns of a block's sums.
@@ -166,7 +168,7 @@ inline constexpr SwappedTiles kSwappedTiles[] = {
     // Blocks below each other share what is copied of b, those beside each other of a.
     {64, 128, 2, 1, {40, 48, 56, 72, 80}},
     {64, 64, 2, 1, {144, 208, 240}},
-    {128, 64, 2, 1, {56, 104, 120, 144, 176, 192, 208}},
+    {128, 64, 2, 1, {56, 104, 120, 136, 144, 176, 192, 208}},
     {64, 128, 1, 2, {32, 48, 64, 80}},
     {128, 64, 1, 2, {48, 144, 176, 192, 208}},
     {64, 128, 2, 2, {48}},
@@ -176,6 +178,9 @@ inline constexpr SwappedTiles kSwappedTiles[] = {
     // Blocks do a tile together.
     {64, 128, 1, 1, {16, 24, 32, 48, 80, 112}, 2},
     {64, 128, 1, 1, {16, 32}, 4},
+    // Two tiles that share copies, in two slices each.
+    {64, 128, 2, 1, {40}, 2},
+    {128, 64, 2, 1, {64, 80, 104, 128}, 2},
     // Few rows that the copy engine cannot read as they lie. Of more, it brings a, which is copied before.
     {64, 128, 1, 1, {16, 24, 32, 48, 64}, 1, true},
     {64, 128, 1, 2, {64, 80, 96}, 1, true},

@@ -210,6 +210,7 @@ class Graph:
     grids: str = "ordered"
     ranges: str = "peeled"
     piece_bytes: Number = 0
+    slices: Number = 0
     most_iterations: Number = 0
     least_smem_bytes: Number = 0
     flops_per_iteration: Union[float, str] = 0

@@ -29,6 +29,28 @@ TEST_CASE("blocks share tiles where the last wave would leave many idle, and the
   CHECK(ops::rank_gemm({1990, 5120, 17912, 1}, {}, hopper()).front().choice.walk == ops::WalkChoice::split);
 }
 
+TEST_CASE("a block that finishes a tile of many pieces adds them one after the other, and its call takes counters") {
+  arch::Arch free = hopper();
+  free.facts.at("more_piece_sum_cycles").value = 0;
+  const auto more = [&](const ops::GemmSizes& sizes) {
+    const int tile = ops::place_of({192, 128, 64, 1, 2});
+    return ops::gemm_split_cycles(sizes, {}, tile, hopper()) - ops::gemm_split_cycles(sizes, {}, tile, free);
+  };
+  // 10 clusters of tiles at 66 places: seven pieces are left to be added, and one of them always was.
+  CHECK(more({141, 2560, 8136, 1}) == doctest::Approx(6 * more({384, 5120, 8192, 1})));  // 40 clusters: two pieces
+  CHECK(more({384, 5120, 8192, 1}) > 0);
+  CHECK(more({1920, 5120, 8192, 1}) == 0);  // more tiles than places: none has more than two pieces
+  // 33.3 us on an H200, 2026-11-30, where 21.4 were predicted.
+  const double us = ops::gemm_split_cycles({141, 2560, 8136, 1}, {}, ops::place_of({192, 128, 64, 1, 2}), hopper()) /
+                    hopper().clock_ghz / 1000;
+  CHECK(us > 26);
+  CHECK(us < 40);
+  // What tuning names is what the choice compares.
+  const ops::RankedGemm taken = ops::rank_gemm({1990, 5120, 17912, 1}, {}, hopper()).front();
+  CHECK(taken.choice.walk == ops::WalkChoice::split);
+  CHECK(taken.cycles == ops::gemm_split_cycles({1990, 5120, 17912, 1}, {}, taken.choice.tile, hopper()));
+}
+
 TEST_CASE("blocks draw their tiles where each has many of long K: else they drift apart, and L2 serves them less") {
   const auto walk_for = [](std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t max_sms = 0) {
     ops::GemmSizes sizes{m, n, k, 1};
