@@ -106,7 +106,13 @@ bool begins_as_it_repeats(const Pattern& pattern) {
     return event.kind == EventKind::matrix_commit && event.iteration < 0;
   };
   const auto lacks = [&](const Event& event) { return of_earlier(event) || is_earlier_group(event); };
+  // The turn may come before other waits: the repeating step takes it before those of its first call.
   const auto compared = [](std::vector<Event> events) {
+    const auto call =
+        std::find_if(events.begin(), events.end(), [](const Event& event) { return event.kind == EventKind::call; });
+    events.erase(
+        std::remove_if(events.begin(), call, [](const Event& event) { return event.kind == EventKind::order_wait; }),
+        call);
     std::erase_if(events, [](const Event& event) { return event.kind == EventKind::matrix_wait; });
     for (Event& event : events)
       if (event.kind == EventKind::order_arrive) event.node = -1;  // the last call of the turn, which may be lacking
