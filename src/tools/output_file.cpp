@@ -69,10 +69,14 @@ class Pending {
       if (!folder_) return;
       whole_.emplace(folder_.get(), name.string(), file.mode, support::Mode::masked);
       whole_->write(file.text);
+      whole_->finish();
       if (!needs_place(whole_->error())) error_ = whole_->error();
     }
   }
   int error() const { return error_; }
+  void publishing() {
+    if (whole_) whole_->publishing();
+  }
   int commit() {
     if (error_ == 0 && whole_) {
       whole_->commit_new();
@@ -133,6 +137,7 @@ int write_new_files(std::span<const NewFile> files, std::size_t* which) {
   std::deque<Pending> all;
   for (at = 0; at < files.size(); ++at)
     if (const int error = all.emplace_back(files[at]).error(); error != 0) return error;
+  for (Pending& file : all) file.publishing();
   for (at = 0; at < files.size(); ++at) {
     const int error = all[at].commit();
     if (error == 0) continue;
