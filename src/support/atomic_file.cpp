@@ -206,9 +206,11 @@ timespec AtomicFile::stamp() {
 bool AtomicFile::finish() {
   if (!ok()) return false;
   if (temporary_.empty()) return failed("commit twice", EINVAL);
+  if (finished_) return true;
   if (!flush(file_.get())) return failed("flush", errno);
   // Network file systems may report a lost write only here.
   if (::close(file_.release()) != 0 && errno != EINTR) return failed("close", errno);
+  finished_ = true;
   return true;
 }
 

@@ -39,8 +39,12 @@ class AtomicFile {
   /// the system gave. Returns the time of the last write by the file system's clock, 0 where that is not known.
   timespec stamp();
   bool commit();
-  /// The same, but never over something that has the name: then error() is EEXIST. EPERM, EINVAL, ENOSYS, EOPNOTSUPP:
-  /// the file system can do neither of what this needs, a rename that refuses or a link.
+  /// All of it but the name, for who commits several files together: commit_new() is short then.
+  bool finish();
+  /// For when all of these have been finished: an ending process lets them get their names.
+  void publishing() noexcept { note_.publishing(); }
+  /// As commit(), but never over something that has the name: then error() is EEXIST. EPERM, EINVAL, ENOSYS,
+  /// EOPNOTSUPP: the file system can do neither of what this needs, a rename that refuses or a link.
   bool commit_new();
 
   bool ok() const noexcept { return problem_.empty(); }
@@ -49,7 +53,6 @@ class AtomicFile {
 
  private:
   bool failed(const char* step, int error);
-  bool finish();  ///< all but the name
 
   int directory_;
   std::string name_;
@@ -58,6 +61,7 @@ class AtomicFile {
   FileDescriptor file_;
   std::string problem_;
   int error_ = 0;
+  bool finished_ = false;
 };
 
 /// Publishes bytes under a path whose directory exists. False, with the reason, when that failed; nothing changed then.

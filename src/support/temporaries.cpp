@@ -62,6 +62,10 @@ void TemporaryNote::made() noexcept {
   if (slot_ >= 0) slot_of(slot_).state.store(State::made);
 }
 
+void TemporaryNote::publishing() noexcept {
+  if (slot_ >= 0) slot_of(slot_).state.store(State::claimed);
+}
+
 void TemporaryNote::forget() noexcept {
   if (slot_ >= 0) slot_of(slot_).state.store(State::free);
   slot_ = kNone;
@@ -71,7 +75,7 @@ void remove_temporaries() noexcept {
   ending.store(own_mark());
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(1);
   for (Slot& slot : slots) {
-    // A file system that hangs makes one for ever.
+    // It is being made, or gets its name. A file system that hangs does so for ever.
     while (slot.state.load() == State::claimed && std::chrono::steady_clock::now() < end)
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     if (slot.state.load() == State::made && slot.owner == process_generation())

@@ -25,6 +25,8 @@ class TemporaryNote {
   bool refused() const noexcept { return slot_ == kRefused; }
   /// For when the file is there: until then, remove_temporaries() waits for it, a second at most.
   void made() noexcept;
+  /// For just before it gets its name, or one of several does: remove_temporaries() waits as before.
+  void publishing() noexcept;
   /// For when it is gone, or was never there.
   void forget() noexcept;
 

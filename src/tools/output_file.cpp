@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <deque>
 #include <filesystem>
+#include <iostream>
 #include <optional>
 #include <system_error>
 #include <utility>
@@ -68,10 +69,14 @@ class Pending {
       if (!folder_) return;
       whole_.emplace(folder_.get(), name.string(), file.mode, support::Mode::masked);
       whole_->write(file.text);
+      whole_->finish();
       if (!needs_place(whole_->error())) error_ = whole_->error();
     }
   }
   int error() const { return error_; }
+  void publishing() {
+    if (whole_) whole_->publishing();
+  }
   int commit() {
     if (error_ == 0 && whole_) {
       whole_->commit_new();
@@ -103,6 +108,14 @@ int write_into(const std::string& path, const std::string& text) {
   return file ? fill(std::move(file), path, leads_nowhere, text) : errno;
 }
 
+/// The stream of this process that goes into this file; -1: none. Its words must not be lost with the old file.
+int stream_into(const struct stat& file) {
+  for (const int stream : {STDOUT_FILENO, STDERR_FILENO})
+    if (struct stat own{}; ::fstat(stream, &own) == 0 && own.st_dev == file.st_dev && own.st_ino == file.st_ino)
+      return stream;
+  return -1;
+}
+
 /// 0, or the errno: the file is as it was then. A link stays, and leads to the new file.
 int replace(const std::string& path, mode_t mode, const std::string& text) {
   std::error_code unknown;
@@ -124,6 +137,7 @@ int write_new_files(std::span<const NewFile> files, std::size_t* which) {
   std::deque<Pending> all;
   for (at = 0; at < files.size(); ++at)
     if (const int error = all.emplace_back(files[at]).error(); error != 0) return error;
+  for (Pending& file : all) file.publishing();
   for (at = 0; at < files.size(); ++at) {
     const int error = all[at].commit();
     if (error == 0) continue;
@@ -150,7 +164,11 @@ void write_output_file(const char* flag, const std::string& path, const std::str
   // A file with other names, or another's, must stay what it is. So must a device and a pipe.
   const bool plain = ::stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode) && status.st_nlink == 1 &&
                      status.st_uid == ::geteuid();
-  int error = plain ? replace(path, status.st_mode & kModeBits, text) : write_into(path, text);
+  const int stream = plain ? stream_into(status) : -1;
+  if (stream >= 0) std::cout.flush();
+  int error = stream >= 0 ? support::write_all(stream, text)
+              : plain     ? replace(path, status.st_mode & kModeBits, text)
+                          : write_into(path, text);
   if (plain && (error == EACCES || error == EPERM)) error = write_into(path, text);  // the folder takes no new file
   if (error != 0)
     bad_use(

@@ -1,7 +1,8 @@
 // Files that a tool writes because its user named them.
 //
 // Decides how they are written. A file of the user's own is replaced, so that it stays as it was where that fails. All
-// else that has the name, be it a pipe or a device, is written into: a new file would take the place of /dev/stdout.
+// else that has the name, be it a pipe or a device, is written into: a new file would take the place of /dev/stdout. So
+// is a file that standard output goes to.
 // Invariant: what could not be written whole is an error, and leaves no file that was not there before.
 #pragma once
 

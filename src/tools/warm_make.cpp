@@ -11,6 +11,7 @@
 #include "cache/cache.hpp"
 #include "support/text.hpp"
 #include "support/text_stream.hpp"
+#include "tools/interrupts.hpp"
 
 namespace tj::tools {
 namespace {
@@ -85,6 +86,7 @@ void Progress::failed(const std::string& problem, const std::string& error) {
 }
 
 void Progress::failed(bool kernel, const std::string& what, const std::string& told, const std::string& reason) {
+  stop_if_ending();  // it may be for a compiler that was ended
   const std::lock_guard lock(mutex_);
   const auto [place, is_new] = failures_.try_emplace(reason, Alike{kernel, {}});
   if (!is_new) {

@@ -15,6 +15,7 @@
 #include "support/signature.hpp"
 #include "support/text.hpp"
 #include "tools/command_line.hpp"
+#include "tools/interrupts.hpp"
 #include "tools/output_file.hpp"
 #include "tools/own_compiler.hpp"
 #include "tools/process.hpp"
@@ -37,6 +38,7 @@ Json to_json(const Problems& problems) {
 }
 
 void print(const char* what, const Problems& problems, std::ostream& err) {
+  stop_if_ending();  // files are refused then
   for (const auto& [path, problem] : problems)
     err << "tj-warm: " << what << ": " << support::one_line(path) << ": " << support::one_line(problem) << '\n';
 }

@@ -3,12 +3,13 @@
 #include "tools/output_file.hpp"
 
 #include <doctest/doctest.h>
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
-#include <csignal>
+#include <iostream>
 #include <string>
 
 #include "support/scratch.hpp"
@@ -54,6 +55,24 @@ TEST_CASE("a new file is whole at once wherever its writer is killed, and so is 
       if (!old && there.empty()) CHECK(::access(path.c_str(), F_OK) != 0);
     }
   CHECK(seen > 10);
+}
+
+TEST_CASE("a file that standard output goes to has the words of both") {
+  for (const bool by_name : {false, true}) {
+    CAPTURE(by_name);
+    const testing::Scratch scratch;
+    const std::string path = scratch / "out";
+    std::cout.flush();  // what a runner has said so far
+    CHECK(testing::wait_for(testing::start_child([&] {
+            const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+            ::dup2(file, STDOUT_FILENO);
+            const bool first = ::write(STDOUT_FILENO, "first ", 6) == 6;
+            tools::write_output_file("--svg", by_name ? path : "/dev/stdout", kText);
+            return first && ::write(STDOUT_FILENO, " last", 5) == 5 ? 0 : 1;
+          })) == 0);
+    const bool all = read_bytes(path) == "first " + kText + " last";
+    CHECK(all);
+  }
 }
 
 TEST_CASE("files that belong together are written both or none, over nothing that is there") {

@@ -7,12 +7,14 @@
 #include <sched.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <ostream>
 #include <string>
@@ -23,6 +25,8 @@
 #include "support/process.hpp"
 #include "support/scratch.hpp"
 #include "tools/options.hpp"
+#include "tools/output_file.hpp"
+#include "tools/warm_make.hpp"
 
 namespace {
 
@@ -119,6 +123,53 @@ TEST_CASE("a signal that ends a tool leaves no temporary of a file that it write
     CHECK(testing::names_in(scratch.path()) == std::vector<std::string>{"name"});
   }
   CHECK(testing::read_bytes(scratch / "name") == "of before");
+}
+
+TEST_CASE("files that belong together are there both or not at all, whenever a signal ends the tool that writes them") {
+  for (const int signal : kEnding) {
+    CAPTURE(signal);
+    const testing::Scratch scratch;
+    CHECK(wait_for(start_child([&] {
+            begin(scratch.path());
+            return run([&](const Seen&, std::ostream&) {
+              for (int i = 0;; ++i) {
+                if (i == 20) ::kill(::getpid(), signal);
+                const std::string number = std::to_string(i);
+                const std::array<tools::NewFile, 2> files = {
+                    {{scratch / ("a" + number), "text", 0600}, {scratch / ("b" + number), "text", 0600}}};
+                tools::write_new_files(files, nullptr);
+              }
+              return 1;
+            });
+          })) == -signal);
+    int ones = 0, others = 0;
+    for (const std::string& name : testing::names_in(scratch.path())) {
+      CHECK_MESSAGE((name[0] == 'a' || name[0] == 'b'), name);
+      ++(name[0] == 'a' ? ones : others);
+    }
+    CHECK(ones >= 20);
+    CHECK(ones == others);
+  }
+}
+
+TEST_CASE("what fails because a signal ends the tool is not told as a failure") {
+  const testing::Scratch scratch;
+  const std::string said = scratch / "said";
+  CHECK(wait_for(start_child([&] {
+          ::mkdir((scratch / "own").c_str(), 0700);
+          begin(scratch / "own");
+          return run([&](const Seen&, std::ostream& out) {
+            std::ofstream err(said);
+            tools::Progress progress(out, err, false, false, LogLevel::warn);
+            const support::PrivateDirectory directory;
+            for (int i = 0; i < 300; ++i) directory.write(std::to_string(i), "text");
+            ::kill(::getpid(), SIGTERM);
+            for (int i = 0; std::filesystem::exists(directory.path() + "/" + std::to_string(i));) i = (i + 1) % 300;
+            progress.failed("a problem", "it cannot be written");
+            return 1;
+          });
+        })) == -SIGTERM);
+  CHECK(testing::read_bytes(said).empty());
 }
 
 TEST_CASE("a signal ends a tool that is process 1 of its namespace, as in a container") {
