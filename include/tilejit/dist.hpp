@@ -125,8 +125,8 @@ class TJ_API Group {
   void prepare(const GemmReduceScatterArgs& args);
   void gemm_reduce_scatter(const GemmReduceScatterArgs& args, Stream stream = {});
   /// Throws tj::Error(launch) when NCCL has met an error since, such as a rank that is gone, or when bytes of a rank
-  /// have not come in time: then with its number, the segment and the epoch. Likewise when a rank's arguments, as its
-  /// bytes came, were not those of this one. Never waits.
+  /// have not come in time, to this rank or to one that told it: then with its number, the segment and the epoch.
+  /// Likewise when a rank's arguments, as its bytes came, were not those of this one. Never waits.
   void check();
   /// How keys and values travel: "CUDA IPC, 2 slots of 4194304 bytes", or why not by copies. For people.
   std::string description() const;

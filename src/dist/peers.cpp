@@ -18,8 +18,11 @@
 namespace tj::dist {
 namespace {
 
+using ops::peer_wait::kFreeing;
 using ops::peer_wait::kMostRanks;
 using ops::peer_wait::kOtherCall;
+using ops::peer_wait::kRankBits;
+using ops::peer_wait::kRankMask;
 using ops::peer_wait::Missed;
 using support::cat;
 using support::fail;
@@ -34,7 +37,6 @@ constexpr std::size_t kWords = std::size_t{kBroken} * kMostRanks + 1;
 constexpr std::uint32_t kFirstEpoch = 0xfffffff0u;
 /// Allocations of whole pages of a GPU: a handle is of the whole page that memory lies in.
 constexpr std::size_t kPage = std::size_t{2} << 20;
-constexpr unsigned kFreeing = 0xffffffffu;  // the segment of a wait for a slot
 
 std::size_t whole_pages(std::size_t bytes) { return (std::max<std::size_t>(bytes, 1) + kPage - 1) / kPage * kPage; }
 
@@ -188,7 +190,7 @@ void Peers::grow(std::size_t slot_bytes, Stream stream) {
   driver_.synchronize(device_.index, stream);
   driver_.synchronize(device_.index, side_.get());
   if (control_.own == nullptr) {
-    missed_ = memory_->host_memory(device_.index, sizeof(Missed) * kMostRanks);
+    missed_ = memory_->host_memory(device_.index, sizeof(Missed) * (kMostRanks + 1));
     const bool opened = open(control_, whole_pages(kWords * sizeof(std::uint32_t)), [&](void* memory) {
       std::vector<std::uint32_t> words(kWords, kFirstEpoch);
       words[std::size_t{kBroken} * kMostRanks] = 0;
@@ -257,7 +259,10 @@ void Peers::meet(Stream stream, const std::function<void(Meeting&)>& set) const 
   ops::peer_wait::Params& p = meeting.params = {};
   p.epochs = word(own, kEpochs + at_, 0);
   p.call = call_;
+  p.own = static_cast<unsigned>(own);
   p.broken = word(own, kBroken, 0);
+  for (int rank = 0; rank < transport_.size(); ++rank)
+    if (rank != own) p.broken_of[rank] = word(rank, kBroken, 0);
   p.missed = static_cast<Missed*>(missed_.get());
   p.limit_ns =
       limit_s_ > 0 ? static_cast<unsigned long long>(limit_s_ * 1e9) : std::numeric_limits<unsigned long long>::max();
@@ -317,20 +322,26 @@ void Peers::end(Stream main) {
 void Peers::check() const {
   if (missed_ == nullptr) return;
   auto* const missed = static_cast<Missed*>(missed_.get());
-  for (int rank = 0; rank < transport_.size(); ++rank) {
-    const unsigned segment = std::atomic_ref(missed[rank].segment).load(std::memory_order_acquire);
-    if (segment == 0) continue;
-    if (segment == kOtherCall)
-      fail(Stage::launch, Code::driver_error,
-           cat("the group is broken: the ranks' arguments differ: rank ", rank, " came to epoch ", missed[rank].epoch,
-               " with another call than rank ", transport_.rank(), "; make a new group"));
-    const std::string text =
-        segment == kFreeing ? std::string("did not let go of its buffer") : cat("did not bring segment ", segment - 1);
+  const auto segment_of = [&](int at) { return std::atomic_ref(missed[at].segment).load(std::memory_order_acquire); };
+  for (int rank = 0; rank < transport_.size(); ++rank)
+    if (const unsigned segment = segment_of(rank); segment != 0)
+      fail_broken(rank, transport_.rank(), segment, missed[rank].epoch);
+  const unsigned told = segment_of(kMostRanks);
+  if (told == 0) return;
+  const auto number = [&](unsigned shift) { return static_cast<int>(told >> shift & kRankMask); };
+  fail_broken(number(kRankBits), number(0) - 1, told >> 2 * kRankBits, missed[kMostRanks].epoch);
+}
+
+void Peers::fail_broken(int awaited, int waited, unsigned segment, unsigned epoch) const {
+  if (segment == kOtherCall)
     fail(Stage::launch, Code::driver_error,
-         cat("the group is broken: rank ", rank, " ", text, " of epoch ", missed[rank].epoch, " to rank ",
-             transport_.rank(), " within ", limit_s_,
-             " s (TJ_WAIT_LIMIT); results since then are wrong, and the device is not lost: make a new group"));
-  }
+         cat("the group is broken: the ranks' arguments differ: rank ", awaited, " came to epoch ", epoch,
+             " with another call than rank ", waited, "; make a new group"));
+  const std::string text =
+      segment == kFreeing ? std::string("did not let go of its buffer") : cat("did not bring segment ", segment - 1);
+  fail(Stage::launch, Code::driver_error,
+       cat("the group is broken: rank ", awaited, " ", text, " of epoch ", epoch, " to rank ", waited, " within ",
+           limit_s_, " s (TJ_WAIT_LIMIT); results since then are wrong, and the device is not lost: make a new group"));
 }
 
 }  // namespace tj::dist

@@ -89,6 +89,7 @@ class Peers {
   std::uint32_t* word(int rank, int list, int at) const;
   void tell_all(Meeting& meeting, int list) const;
   void meet(Stream stream, const std::function<void(Meeting&)>& set) const;
+  [[noreturn]] void fail_broken(int awaited, int waited, unsigned segment, unsigned epoch) const;
 
   Transport& transport_;
   launch::Driver& driver_;
