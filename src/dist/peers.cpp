@@ -319,6 +319,14 @@ void Peers::end(Stream main) {
   at_ = (at_ + 1) % kSlots;
 }
 
+Turn::~Turn() {
+  if (ended_) return;
+  try {
+    peers_.side().join(main_);
+  } catch (const Error&) {  // a device that is lost has no order to keep
+  }
+}
+
 void Peers::check() const {
   if (missed_ == nullptr) return;
   auto* const missed = static_cast<Missed*>(missed_.get());

@@ -110,4 +110,22 @@ class Peers {
   int at_ = 0;                       ///< the slot of this turn, or of the next one
 };
 
+/// A turn. Where a call throws before its end, the caller's stream waits for the side stream all the same.
+class Turn {
+ public:
+  Turn(Peers& peers, Stream main, std::uint32_t call) : peers_(peers), main_(main) { peers_.begin(main, call); }
+  ~Turn();
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+  void end() {
+    peers_.end(main_);
+    ended_ = true;
+  }
+
+ private:
+  Peers& peers_;
+  const Stream main_;
+  bool ended_ = false;
+};
+
 }  // namespace tj::dist

@@ -63,6 +63,46 @@ struct Ranks {
   std::array<std::string, 2> said;
 };
 
+/// A call of each kind, on GPU 0, whose result nobody looks at: attention, gathered rows, scattered sums.
+constexpr const char* kCalls[] = {"fmha", "all_gather_gemm", "gemm_reduce_scatter"};
+void make_call(Ranks& ranks, int rank, const std::string& name) {
+  dist::Group& member = *ranks.members[static_cast<std::size_t>(rank)];
+  if (name == "fmha") return ranks.with_args([&](const auto& args) { member.fmha(args); });
+  constexpr std::int64_t kSize = 256;
+  std::vector<std::uint16_t> a(2 * kSize * kSize), b(kSize * kSize), d(2 * kSize * kSize);
+  const auto of = [](std::vector<std::uint16_t>& memory, std::int64_t rows) {
+    return Tensor::contiguous(memory.data(), kGpu, DType::f16, {rows, kSize});
+  };
+  const bool gathers = name == "all_gather_gemm";
+  GemmArgs product;
+  product.a = of(a, gathers ? kSize : 2 * kSize);
+  product.b = of(b, kSize);
+  product.d = of(d, gathers ? 2 * kSize : kSize);
+  if (gathers)
+    member.all_gather_gemm({product, {}});
+  else
+    member.gemm_reduce_scatter({product, {}});
+}
+
+/// Streams that were given work or waits behind which the default stream does not wait, in a log's lines.
+std::string unjoined(const std::vector<std::string>& lines) {
+  std::string found;
+  for (const std::string stream : {"stream 1", "stream 2", "stream 3", "stream 4"}) {
+    bool open = false;
+    std::string event;
+    for (const std::string& line : lines) {
+      if (line.starts_with("cuEventRecord ") && line.ends_with(" in " + stream))
+        event = line.substr(14, line.size() - 14 - 4 - stream.size());
+      else if (line.ends_with(" in " + stream) || line.starts_with("cuStreamWaitEvent " + stream + " behind"))
+        open = true, event.clear();
+      else if (!event.empty() && line == "cuStreamWaitEvent default behind " + event)
+        open = false;
+    }
+    if (open) found += stream + " ";
+  }
+  return found;
+}
+
 /// The log's lines that name a stream, without the rest.
 std::vector<std::string> copies_in(const std::string& log, const std::string& stream) {
   std::vector<std::string> found;
@@ -180,4 +220,35 @@ TEST_CASE("a graph takes copies where buffers are large enough, else messages, a
   CHECK(lines("cuStreamWaitEvent") - before == waits - 4);  // two a rank: for earlier calls, and for later ones
   machine.cuda.set_capture(0);
   ranks.members.clear();
+}
+
+TEST_CASE("a launch that fails in the middle of a call leaves no stream that the caller's does not wait for") {
+  const FakeNccl nccl;
+  for (const std::string name : kCalls) {
+    int failed = 0;
+    for (int n = 1; n <= 20; ++n) {
+      CAPTURE(name);
+      CAPTURE(n);
+      Machine machine;
+      Runtime runtime(machine.options());
+      Ranks ranks(runtime);
+      ranks.each([&](int rank) { make_call(ranks, rank, name); });
+      CHECK(ranks.said == std::array<std::string, 2>());
+      machine.cuda.set_capture(1);
+      const std::size_t before = std::string(machine.cuda.log()).size();
+      machine.cuda.fail("cuLaunchKernelEx", count_calls(machine.cuda, "cuLaunchKernelEx") + n, 719);
+      ranks.each([&](int rank) { make_call(ranks, rank, name); });
+      const bool fails = ranks.said != std::array<std::string, 2>();
+      std::vector<std::string> lines;
+      std::istringstream log(std::string(machine.cuda.log()).substr(before));
+      for (std::string line; std::getline(log, line);) lines.push_back(line);
+      CHECK(unjoined(lines) == "");
+      machine.cuda.set_capture(0);
+      ranks.members.clear();
+      if (!fails) break;
+      ++failed;
+    }
+    CHECK(failed >= 6);  // of each of two ranks: its begin, a product, its end
+    CHECK(failed < 20);
+  }
 }
