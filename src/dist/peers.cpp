@@ -87,7 +87,7 @@ Peers::~Peers() = default;
 std::string Peers::description() const {
   if (!why_not_.empty()) return cat("messages, as buffers cannot be opened: ", why_not_);
   if (data_.bytes == 0) return too_small_.empty() ? "buffers that are not open yet" : too_small_;
-  return cat(by_windows_                        ? "NCCL's windows, "
+  return cat(data_.by_windows                   ? "NCCL's windows, "
              : device_.kind == DeviceKind::cuda ? "CUDA IPC, "
                                                 : "shared memory, ",
              kSlots, " slots of ", data_.bytes, " bytes", too_small_.empty() ? "" : "; ", too_small_);
@@ -144,13 +144,14 @@ bool Peers::open_window(Opened& opened, std::size_t bytes, const std::function<v
   const std::vector<Offer> offers = exchange(own);
   const bool good = std::all_of(offers.begin(), offers.end(), [](const Offer& offer) { return offer.good != 0; });
   if (!good) opened.own = nullptr, opened.of.clear();
-  by_windows_ = good;
+  opened.by_windows = good;
   return good;
 }
 
-/// All ranks come to the same end: each tells the others what it has, then whether it could open theirs.
-bool Peers::open(Opened& opened, std::size_t bytes, const std::function<void(void*)>& fill) {
-  if (open_window(opened, bytes, fill)) return true;
+/// All ranks come to the same end: each tells the others what it has, then whether it could open theirs. Returns why
+/// not; "" where all could.
+std::string Peers::open(Opened& opened, std::size_t bytes, const std::function<void(void*)>& fill) {
+  if (open_window(opened, bytes, fill)) return "";
   Offer own;
   own.bytes = bytes;
   put(own.host, host_id());
@@ -161,13 +162,13 @@ bool Peers::open(Opened& opened, std::size_t bytes, const std::function<void(voi
   } catch (const Error& error) {
     own.refuse(error.message);
   }
-  const auto settled = [&](const std::vector<Offer>& offers) {
-    for (std::size_t rank = 0; rank < offers.size() && why_not_.empty(); ++rank)
-      if (offers[rank].good == 0) why_not_ = cat("rank ", rank, ": ", offers[rank].why.data());
-    return why_not_.empty();
+  const auto refused = [](const std::vector<Offer>& offers) -> std::string {
+    for (std::size_t rank = 0; rank < offers.size(); ++rank)
+      if (offers[rank].good == 0) return cat("rank ", rank, ": ", offers[rank].why.data());
+    return "";
   };
   const std::vector<Offer> offers = exchange(own);
-  if (!settled(offers)) return false;
+  if (std::string why = refused(offers); !why.empty()) return why;
   Offer then;
   then.bytes = bytes;
   opened.of.assign(offers.size(), nullptr);
@@ -182,7 +183,7 @@ bool Peers::open(Opened& opened, std::size_t bytes, const std::function<void(voi
     } catch (const Error& error) {
       then.refuse(error.message);
     }
-  return settled(exchange(then));
+  return refused(exchange(then));
 }
 
 void Peers::grow(std::size_t slot_bytes, Stream stream) {
@@ -191,16 +192,21 @@ void Peers::grow(std::size_t slot_bytes, Stream stream) {
   driver_.synchronize(device_.index, side_.get());
   if (control_.own == nullptr) {
     missed_ = memory_->host_memory(device_.index, sizeof(Missed) * (kMostRanks + 1));
-    const bool opened = open(control_, whole_pages(kWords * sizeof(std::uint32_t)), [&](void* memory) {
+    why_not_ = open(control_, whole_pages(kWords * sizeof(std::uint32_t)), [&](void* memory) {
       std::vector<std::uint32_t> words(kWords, kFirstEpoch);
       words[std::size_t{kBroken} * kMostRanks] = 0;
       driver_.copy(device_.index, memory, true, words.data(), false, words.size() * sizeof(words[0]));
     });
-    if (!opened) return;
+    if (!possible()) return;
   }
   Opened opened;
   opened.bytes = whole_pages(slot_bytes);
-  if (!open(opened, kSlots * opened.bytes, [](void*) {})) return;
+  if (const std::string why = open(opened, kSlots * opened.bytes, [](void*) {}); !why.empty()) {
+    refused_ = slot_bytes;
+    too_small_ =
+        cat("slots of ", opened.bytes, " bytes cannot be opened, and calls that need them exchange by messages: ", why);
+    return;
+  }
   if (!recorded_) {
     data_.of.clear();
     kept_.clear();
@@ -212,20 +218,18 @@ void Peers::grow(std::size_t slot_bytes, Stream stream) {
 bool Peers::ready(std::size_t slot_bytes, Stream stream) {
   if (!possible()) return false;
   recording_ = driver_.capturing(device_.index, stream);
-  if (data_.bytes < std::max<std::size_t>(slot_bytes, 1)) {
+  const std::size_t needed = std::max<std::size_t>(slot_bytes, 1);
+  if (data_.bytes < needed) {
+    if (needed >= refused_) return false;
     if (recording_) {
       too_small_ = cat("a graph was recorded that needs slots of ", slot_bytes,
                        " bytes and exchanges by messages; make "
                        "the call once before it is recorded");
       return false;
     }
-    grow(slot_bytes, stream);
+    grow(needed, stream);
     kernels_.say(cat("rank ", transport_.rank(), " of ", transport_.size(), ": bytes travel by ", description()));
-    if (!possible()) {  // graphs may have been recorded, and other ranks may still write
-      kept_.push_back(std::exchange(data_, {}));
-      kept_.push_back(std::exchange(control_, {}));
-      return false;
-    }
+    if (data_.bytes < needed) return false;
     meet(stream, nullptr);
   }
   recorded_ = recorded_ || recording_;

@@ -15,6 +15,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -46,7 +47,8 @@ class Peers {
   Peers& operator=(const Peers&) = delete;
 
   /// Are slots of so many bytes open on all ranks? They grow where they are too small, unless the stream records a
-  /// graph: then what was missing is in description(). All ranks ask for equal bytes and get equal answers. Throws
+  /// graph: then what was missing is in description(). Where larger ones cannot be opened, those that are open stay and
+  /// serve, and as many bytes are not tried again. All ranks ask for equal bytes and get equal answers. Throws
   /// tj::Error(launch) for a rank that does not come.
   bool ready(std::size_t slot_bytes, Stream stream);
   /// Gets its kernel ready. Sends nothing.
@@ -80,10 +82,11 @@ class Peers {
     std::shared_ptr<void> own;
     std::vector<std::shared_ptr<void>> of;  ///< each rank's
     std::size_t bytes = 0;                  ///< of a slot
+    bool by_windows = false;                ///< NCCL has opened it
   };
   struct Offer;
   void grow(std::size_t slot_bytes, Stream stream);
-  bool open(Opened& memory, std::size_t bytes, const std::function<void(void*)>& fill);
+  std::string open(Opened& memory, std::size_t bytes, const std::function<void(void*)>& fill);
   bool open_window(Opened& memory, std::size_t bytes, const std::function<void(void*)>& fill);
   std::vector<Offer> exchange(const Offer& own);
   std::uint32_t* word(int rank, int list, int at) const;
@@ -99,11 +102,11 @@ class Peers {
   const double limit_s_;
   const Kernels kernels_;
   std::string why_not_, too_small_;
+  std::size_t refused_ = std::numeric_limits<std::size_t>::max();  ///< bytes of slots that could not be opened
   std::shared_ptr<void> missed_;
   Opened control_, data_;
   std::vector<Opened> kept_;         ///< that graphs may use, or other ranks have not let go of yet
   std::shared_ptr<void> exchanged_;  ///< memory of the last exchange
-  bool by_windows_ = false;          ///< NCCL has opened the last buffer
   bool recorded_ = false;            ///< a graph may have this buffer's addresses
   bool recording_ = false;           ///< this turn is recorded
   std::uint32_t call_ = 0;           ///< of this turn

@@ -39,11 +39,11 @@ struct Ranks {
   }
   /// A call of zigzag, causal attention, whose result nobody looks at.
   template <class Use>
-  void with_args(const Use& use) {
-    std::vector<std::uint16_t> memory(4 * kRows * kHeads * kWidth);
+  void with_args(const Use& use, std::int64_t rows = kRows) {
+    std::vector<std::uint16_t> memory(static_cast<std::size_t>(4 * rows * kHeads * kWidth));
     const auto tensor = [&](std::size_t n) {
-      return Tensor::strided(memory.data() + n * memory.size() / 4, kGpu, DType::f16, {1, kHeads, kRows, kWidth},
-                             {kRows * kHeads * kWidth, kWidth, kHeads * kWidth, 1});
+      return Tensor::strided(memory.data() + n * memory.size() / 4, kGpu, DType::f16, {1, kHeads, rows, kWidth},
+                             {rows * kHeads * kWidth, kWidth, kHeads * kWidth, 1});
     };
     dist::ContextFmhaArgs args;
     args.q = tensor(0);
@@ -56,8 +56,10 @@ struct Ranks {
   void prepare(int rank) {
     with_args([&](const auto& args) { members[static_cast<std::size_t>(rank)]->prepare(args); });
   }
-  void attend() {
-    each([&](int rank) { with_args([&](const auto& args) { members[static_cast<std::size_t>(rank)]->fmha(args); }); });
+  void attend(std::int64_t rows = kRows) {
+    each([&](int rank) {
+      with_args([&](const auto& args) { members[static_cast<std::size_t>(rank)]->fmha(args); }, rows);
+    });
   }
   std::vector<std::optional<dist::Group>> members;
   std::array<std::string, 2> said;
@@ -190,6 +192,40 @@ TEST_CASE("where a rank cannot share or open a buffer all send messages, and say
     ranks.attend();
     CHECK(ranks.said == std::array<std::string, 2>());
     CHECK(count_calls(machine.cuda, call) == asked);
+    ranks.members.clear();
+  }
+}
+
+TEST_CASE("where buffers cannot grow, large calls send messages, and small ones go on using those that are open") {
+  const FakeNccl nccl;
+  constexpr std::int64_t kMany = 16384, kMore = 32768;
+  for (const char* call : {"cuIpcGetMemHandle", "cuIpcOpenMemHandle"}) {
+    Machine machine;
+    Runtime runtime(machine.options());
+    Ranks ranks(runtime);
+    const auto copies = [&] { return count_calls(machine.cuda, "cuMemcpyDtoDAsync"); };
+    ranks.attend();
+    const int first = copies();
+    ranks.attend();
+    const int of_call = copies() - first;
+    CHECK(of_call > 0);
+    machine.cuda.fail(call, 6, 201);  // four were for words and bytes
+    for (const std::int64_t rows : {kMany, kMany, kMore}) {
+      const int before = copies();
+      ranks.attend(rows);
+      CHECK(ranks.said == std::array<std::string, 2>());
+      CHECK(copies() == before);
+    }
+    CHECK(count_calls(machine.cuda, call) == 6);
+    for (const auto& member : ranks.members) {
+      const std::string told = member->description();
+      CHECK_MESSAGE(has(told, "CUDA IPC, 2 slots of 2097152 bytes; slots of 16777216 bytes cannot be opened"), told);
+      CHECK_MESSAGE(has(told, std::string(call) + " failed with"), told);
+    }
+    const int before = copies();
+    ranks.attend();
+    CHECK(ranks.said == std::array<std::string, 2>());
+    CHECK(copies() - before == of_call);
     ranks.members.clear();
   }
 }
