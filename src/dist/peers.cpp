@@ -93,6 +93,13 @@ std::string Peers::description() const {
              kSlots, " slots of ", data_.bytes, " bytes", too_small_.empty() ? "" : "; ", too_small_);
 }
 
+/// Why not all ranks can; "" if they can.
+std::string Peers::refused(const std::vector<Offer>& offers) {
+  for (std::size_t rank = 0; rank < offers.size(); ++rank)
+    if (offers[rank].good == 0) return cat("rank ", rank, ": ", offers[rank].why.data());
+  return "";
+}
+
 std::vector<Peers::Offer> Peers::exchange(const Offer& own) {
   const auto size = static_cast<std::size_t>(transport_.size());
   const std::shared_ptr<void> memory = driver_.allocate(device_.index, (size + 1) * sizeof(Offer));
@@ -125,24 +132,31 @@ std::vector<Peers::Offer> Peers::exchange(const Offer& own) {
   return all;
 }
 
-/// By NCCL's windows, whose addresses a rank may lack.
+/// By NCCL's windows, whose addresses a rank may lack. None is registered before all ranks have memory: one that
+/// registers alone would wait for the others for good.
 bool Peers::open_window(Opened& opened, std::size_t bytes, const std::function<void(void*)>& fill) {
-  Offer own;
-  own.bytes = bytes;
-  try {
-    std::optional<Window> window = transport_.window(bytes);
-    if (!window) return false;  // of all ranks, which have one NCCL
-    opened.own = window->own;
-    for (void* const memory : window->of) {
-      if (memory == nullptr) own.refuse("a window is out of reach");
-      opened.of.emplace_back(opened.own, memory);
+  if (!transport_.may_have_windows()) return false;
+  std::shared_ptr<void> memory;
+  const auto all_can = [&](const std::function<void(Offer&)>& step) {
+    Offer own;
+    own.bytes = bytes;
+    try {
+      step(own);
+    } catch (const Error& error) {
+      own.refuse(error.message);
+    }
+    return refused(exchange(own)).empty();
+  };
+  if (!all_can([&](Offer&) { memory = transport_.window_memory(bytes); })) return false;
+  const bool good = all_can([&](Offer& own) {
+    const Window window = transport_.window(memory, bytes);
+    opened.own = window.own;
+    for (void* const of : window.of) {
+      if (of == nullptr) own.refuse("a window is out of reach");
+      opened.of.emplace_back(opened.own, of);
     }
     if (own.good != 0) fill(opened.own.get());
-  } catch (const Error& error) {
-    own.refuse(error.message);
-  }
-  const std::vector<Offer> offers = exchange(own);
-  const bool good = std::all_of(offers.begin(), offers.end(), [](const Offer& offer) { return offer.good != 0; });
+  });
   if (!good) opened.own = nullptr, opened.of.clear();
   opened.by_windows = good;
   return good;
@@ -162,11 +176,6 @@ std::string Peers::open(Opened& opened, std::size_t bytes, const std::function<v
   } catch (const Error& error) {
     own.refuse(error.message);
   }
-  const auto refused = [](const std::vector<Offer>& offers) -> std::string {
-    for (std::size_t rank = 0; rank < offers.size(); ++rank)
-      if (offers[rank].good == 0) return cat("rank ", rank, ": ", offers[rank].why.data());
-    return "";
-  };
   const std::vector<Offer> offers = exchange(own);
   if (std::string why = refused(offers); !why.empty()) return why;
   Offer then;

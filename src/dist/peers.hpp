@@ -89,6 +89,7 @@ class Peers {
   std::string open(Opened& memory, std::size_t bytes, const std::function<void(void*)>& fill);
   bool open_window(Opened& memory, std::size_t bytes, const std::function<void(void*)>& fill);
   std::vector<Offer> exchange(const Offer& own);
+  static std::string refused(const std::vector<Offer>& offers);
   std::uint32_t* word(int rank, int list, int at) const;
   void tell_all(Meeting& meeting, int list) const;
   void meet(Stream stream, const std::function<void(Meeting&)>& set) const;

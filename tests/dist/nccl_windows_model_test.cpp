@@ -72,6 +72,11 @@ TEST_CASE("windows of a new NCCL are the ranks' buffers; an old one, or a window
     nccl.fail(call);
     CHECK(testing::has(described(), "shared memory, 2 slots"));
   }
+  nccl.reset();
+  nccl.set_version(kWithWindows);
+  nccl.fail_once("ncclMemAlloc");  // of one rank: the other one must not register alone
+  CHECK(testing::has(described(), "NCCL's windows, 2 slots"));  // the words' memory went round by handles
+  CHECK(nccl.alone() == 0);
   CHECK(nccl.windows() == 0);
   ::unsetenv("TJ_DIST_TRANSPORT");
   ::unsetenv("NCCL_NVLS_ENABLE");

@@ -13,6 +13,8 @@ class FakeNccl : FakeLibrary {
   FakeNccl() : FakeLibrary("libnccl.so.2") {
     find(reset, "fake_nccl_reset");
     find(fail, "fake_nccl_fail");
+    find(fail_once, "fake_nccl_fail_once");
+    find(alone, "fake_nccl_alone");
     find(set_async, "fake_nccl_set_async");
     find(set_version, "fake_nccl_set_version");
     find(set_busy, "fake_nccl_set_busy");
@@ -33,6 +35,8 @@ class FakeNccl : FakeLibrary {
   };
   decltype(&fake_nccl_reset) reset;
   decltype(&fake_nccl_fail) fail;
+  decltype(&fake_nccl_fail_once) fail_once;
+  decltype(&fake_nccl_alone) alone;
   decltype(&fake_nccl_set_async) set_async;
   decltype(&fake_nccl_set_version) set_version;
   decltype(&fake_nccl_set_busy) set_busy;

@@ -7,6 +7,10 @@ extern "C" {
 void fake_nccl_reset(void);
 /* The call of this name fails from now on with ncclSystemError; null: none does. */
 void fake_nccl_fail(const char* call);
+/* The next call of this name fails so, and none after it. */
+void fake_nccl_fail_once(const char* call);
+/* Ranks that registered a window and met no other one within seconds; their call failed. */
+int fake_nccl_alone(void);
 /* What ncclCommGetAsyncError tells; 0: no error. */
 void fake_nccl_set_async(int error);
 void fake_nccl_set_version(int version);
