@@ -186,6 +186,7 @@ class Nccl final : public Transport {
     calls.end();
     settle("ncclGroupEnd");
   }
+  bool apart() const noexcept override { return true; }
   bool may_have_windows() const noexcept override { return true; }
   std::shared_ptr<void> window_memory(std::size_t bytes) override {
     if (!api_.has_windows() || !multicast_is_off())
@@ -202,7 +203,7 @@ class Nccl final : public Transport {
     const Result registered = api_.window_register(comm_, memory.get(), bytes, &handle, kSymmetric);
     Window window;
     window.own = {memory.get(), [this, handle, memory](void*) {
-                    if (handle != nullptr && is_here()) api_.window_deregister(comm_, handle);
+                    if (handle != nullptr && is_here() && !ended_) api_.window_deregister(comm_, handle);
                   }};
     api_.check(registered, "ncclCommWindowRegister", comm_);
     settle("ncclCommWindowRegister");
@@ -213,6 +214,7 @@ class Nccl final : public Transport {
   }
   void check() override { api_.check(state(), "an earlier call of NCCL", comm_); }
   void give_up(const std::string&) noexcept override { failed_ = true; }
+  void end() noexcept override { let_go(); }
 
  private:
   Result state() const {
@@ -246,7 +248,8 @@ class Nccl final : public Transport {
     return generation_ == support::process_generation() && !support::process_is_ending();
   }
   void let_go() noexcept {
-    if (!owned_ || !is_here()) return;
+    if (!owned_ || ended_ || !is_here()) return;
+    ended_ = true;
     // Behind an error the other ranks may never come, and destroying waits for them.
     failed_ ? api_.comm_abort(comm_) : api_.comm_destroy(comm_);
   }
@@ -256,7 +259,7 @@ class Nccl final : public Transport {
   const bool owned_;
   const double wait_limit_s_;
   const std::uint32_t generation_ = support::process_generation();
-  bool failed_ = false;
+  bool failed_ = false, ended_ = false;
   int rank_ = 0, size_ = 0;
 };
 

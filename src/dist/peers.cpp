@@ -5,12 +5,15 @@
 #include <atomic>
 #include <chrono>
 #include <limits>
+#include <mutex>
 #include <thread>
 #include <utility>
 
 #include "dist/peer_words.hpp"
 #include "ops/peer_wait/peer_wait.hpp"
 #include "support/fail.hpp"
+#include "support/fork_safe.hpp"
+#include "support/lasting.hpp"
 #include "support/patience.hpp"
 
 namespace tj::dist {
@@ -24,6 +27,18 @@ using support::cat;
 using support::fail;
 
 struct Meeting : ops::PeerWaitArgs {};
+
+namespace {
+
+/// How long a rank waits for the others at the end of a group; and for its own work, of a group that is broken.
+constexpr double kLeavingSeconds = 10, kEndingSeconds = 5;
+
+struct Kept {
+  support::Mutex mutex;
+  std::vector<std::shared_ptr<void>> memory;
+};
+
+}  // namespace
 
 Peers::Peers(Transport& transport, launch::Driver& driver, launch::SideStream& side, Device device, double limit_s,
              Kernels kernels)
@@ -156,6 +171,62 @@ void Peers::end(Stream main) {
   meet(main, [&](Meeting& meeting) { tell_all(meeting, kFreed); });
   if (!recording_) side_.follow(main);
   at_ = (at_ + 1) % kSlots;
+}
+
+bool Peers::idle_within(double seconds) const {
+  support::Patience patience(seconds);
+  while (!memory_->idle(device_.index, side_.get())) {
+    if (patience.over()) return false;
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+  return true;
+}
+
+/// The side stream is behind all turns, so a rank says that it leaves when its copies have ended.
+bool Peers::leave() noexcept try {
+  if (data_.bytes == 0 || !transport_.apart()) return true;
+  const double limit_s = limit_s_ > 0 ? std::min(limit_s_, kLeavingSeconds) : kLeavingSeconds;
+  recording_ = false;
+  const auto with = [&](const std::function<void(Meeting&)>& set) {
+    meet(side_.get(), [&](Meeting& meeting) {
+      meeting.params.epochs = word(transport_.rank(), kLeaving, 0);
+      for (unsigned*& each : meeting.params.broken_of) each = nullptr;  // work of a rank that comes late is right
+      meeting.params.limit_ns = static_cast<unsigned long long>(limit_s * 1e9);
+      set(meeting);
+    });
+  };
+  with([&](Meeting& meeting) {
+    meeting.params.raise = 1;
+    for (int rank = 0; rank < transport_.size(); ++rank)
+      if (rank != transport_.rank()) meeting.params.tell[rank] = word(rank, kLeft, transport_.rank());
+  });
+  with([&](Meeting& meeting) {
+    meeting.params.mask = others();
+    meeting.params.segment = kFreeing;
+    meeting.params.words = word(transport_.rank(), kLeft, 0);
+  });
+  if (!idle_within(limit_s + kLeavingSeconds)) return false;
+  check();
+  return true;
+} catch (...) {
+  return false;
+}
+
+void Peers::keep() noexcept try {
+  // The process never lets go of these. Other ranks' memory is this one's to close when its own copies have ended.
+  static constinit support::Lasting<Kept> all;
+  const bool ended = idle_within(kEndingSeconds);
+  std::vector<std::shared_ptr<void>> memory{control_.own, data_.own};
+  for (const Opened& each : kept_) memory.push_back(each.own);
+  if (!ended) {
+    memory.insert(memory.end(), {missed_, exchanged_});
+    for (const Opened* each : {&control_, &data_}) memory.insert(memory.end(), each->of.begin(), each->of.end());
+    for (const Opened& each : kept_) memory.insert(memory.end(), each.of.begin(), each.of.end());
+  }
+  Kept& kept = all.get();
+  const std::lock_guard lock(kept.mutex);
+  kept.memory.insert(kept.memory.end(), memory.begin(), memory.end());
+} catch (...) {  // without memory for the list, or with a device that is lost
 }
 
 Turn::~Turn() {

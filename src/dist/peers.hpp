@@ -73,6 +73,12 @@ class Peers {
   Stream side_stream(Stream main) const;
   launch::SideStream& side() const { return side_; }
 
+  /// Meets the other ranks for the last time: false when not all of them come within seconds, or work of this rank has
+  /// not ended by then. Only in a group that works.
+  bool leave() noexcept;
+  /// Keeps memory that another rank, or work that has not ended, may still use for the life of the process.
+  void keep() noexcept;
+
   /// Throws tj::Error(launch) when a wait has ended without an arrival, or a rank has come with another call.
   /// Never waits.
   void check() const;
@@ -92,6 +98,7 @@ class Peers {
   static std::string refused(const std::vector<Offer>& offers);
   std::uint32_t* word(int rank, int list, int at) const;
   void tell_all(Meeting& meeting, int list) const;
+  bool idle_within(double seconds) const;
   void meet(Stream stream, const std::function<void(Meeting&)>& set) const;
   [[noreturn]] void fail_broken(int awaited, int waited, unsigned segment, unsigned epoch) const;
 

@@ -39,6 +39,8 @@ class Transport {
   virtual ~Transport() = default;
   virtual int rank() const noexcept = 0;
   virtual int size() const noexcept = 0;
+  /// May ranks be in processes of their own, each of which lets go of its member by itself?
+  virtual bool apart() const noexcept { return false; }
   /// Enqueues all of them on the stream; messages to the rank itself are among them. Throws tj::Error(launch).
   virtual void exchange(std::span<const Send> sends, std::span<const Receive> receives, Stream stream) = 0;
   /// May ranks have windows, memory that is opened by the transport's own means? Equal on all of them.
@@ -51,6 +53,9 @@ class Transport {
   virtual void check() = 0;
   /// A call of this rank has failed between exchanges: nothing more comes from it.
   virtual void give_up(const std::string& why) noexcept = 0;
+  /// Ends work of a transport that was given up, which freeing memory would wait for. No call but the destructor's
+  /// comes behind it.
+  virtual void end() noexcept {}
 };
 
 /// Throws tj::Error(load, not_found) without NCCL.

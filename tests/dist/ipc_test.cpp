@@ -258,6 +258,23 @@ TEST_CASE("a graph takes copies where buffers are large enough, else messages, a
   ranks.members.clear();
 }
 
+TEST_CASE("a group whose exchange timed out ends NCCL's work before it frees memory, and does not wait") {
+  const FakeNccl nccl;
+  Machine machine;
+  Options options = machine.options();
+  options.wait_limit_s = 1;
+  Runtime runtime(options);
+  Ranks ranks(runtime);
+  nccl.on_abort([](void* user) { static_cast<Machine*>(user)->cuda.set_busy(0); }, &machine);
+  machine.cuda.set_busy(1);
+  ranks.attend();
+  for (const std::string& said : ranks.said)
+    CHECK_MESSAGE(has(said, "a rank did not come to the exchange of buffers within 1 s (TJ_WAIT_LIMIT)"), said);
+  ranks.each([&](int rank) { ranks.members[static_cast<std::size_t>(rank)].reset(); });
+  CHECK(nccl.aborts() == 2);
+  CHECK(machine.cuda.frees_while_busy() == 0);
+}
+
 TEST_CASE("a launch that fails in the middle of a call leaves no stream that the caller's does not wait for") {
   const FakeNccl nccl;
   for (const std::string name : kCalls) {

@@ -19,6 +19,7 @@ class FakeNccl : FakeLibrary {
     find(set_version, "fake_nccl_set_version");
     find(set_busy, "fake_nccl_set_busy");
     find(aborts, "fake_nccl_aborts");
+    find(on_abort, "fake_nccl_on_abort");
     find(comms, "fake_nccl_comms");
     find(open_groups, "fake_nccl_open_groups");
     find(windows, "fake_nccl_windows");
@@ -41,6 +42,7 @@ class FakeNccl : FakeLibrary {
   decltype(&fake_nccl_set_version) set_version;
   decltype(&fake_nccl_set_busy) set_busy;
   decltype(&fake_nccl_aborts) aborts;
+  decltype(&fake_nccl_on_abort) on_abort;
   decltype(&fake_nccl_comms) comms;
   decltype(&fake_nccl_open_groups) open_groups;
   decltype(&fake_nccl_windows) windows;

@@ -18,6 +18,8 @@ void fake_nccl_set_version(int version);
 void fake_nccl_set_busy(int times);
 /* Communicators that were aborted. */
 int fake_nccl_aborts(void);
+/* Called when a communicator is aborted; null: nobody is. */
+void fake_nccl_on_abort(void (*hook)(void* user), void* user);
 /* Communicators that are not destroyed, and groups of calls that are not closed. */
 int fake_nccl_comms(void);
 int fake_nccl_open_groups(void);

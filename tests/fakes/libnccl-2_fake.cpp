@@ -48,6 +48,8 @@ struct State {
   std::mutex mutex;
   std::map<std::string, std::shared_ptr<World>> worlds;
   std::string fails, fails_once;
+  std::atomic<void (*)(void*)> abort_hook = nullptr;
+  std::atomic<void*> abort_user = nullptr;
   std::atomic<int> alone{0}, async{0}, version{22809}, comms{0}, windows{0}, groups{0}, ids{0}, aborts{0}, busy{0};
 };
 State& state() {
@@ -110,6 +112,7 @@ void fake_nccl_reset(void) {
   state().busy = 0;
   state().aborts = 0;
   state().alone = 0;
+  state().abort_hook = nullptr;
   state().version = 22809;
 }
 void fake_nccl_fail(const char* call) {
@@ -119,6 +122,10 @@ void fake_nccl_fail(const char* call) {
 void fake_nccl_fail_once(const char* call) {
   const std::lock_guard lock(state().mutex);
   state().fails_once = call;
+}
+void fake_nccl_on_abort(void (*hook)(void*), void* user) {
+  state().abort_user = user;
+  state().abort_hook = hook;
 }
 int fake_nccl_alone(void) { return state().alone; }
 void fake_nccl_set_async(int error) { state().async = error; }
@@ -170,6 +177,7 @@ int ncclCommDestroy(void* comm) {
 }
 int ncclCommAbort(void* comm) {
   ++state().aborts;
+  if (const auto hook = state().abort_hook.load()) hook(state().abort_user);
   return ncclCommDestroy(comm);
 }
 int ncclCommCount(void* comm, int* count) {
