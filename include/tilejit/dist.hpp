@@ -89,8 +89,10 @@ struct GemmReduceScatterArgs {
 /// its parent's are tj::Error(launch), and dropping one does nothing there. Not thread safe: one call of a member at a
 /// time. GPUs of one host copy into buffers of each other, which the first call opens and larger
 /// ones grow: two slots, each with what a call gathers and its f32 results (up to 512 MB), or its sums. They stay until
-/// the last copy goes, older ones too where graphs were recorded. All ranks have ended their work before one drops its
-/// last copy: each writes into the others' buffers.
+/// the last copy goes, older ones too where graphs were recorded. A rank has ended its work before it drops its last
+/// copy, which meets those of the others for up to 10 s, or TJ_WAIT_LIMIT if that is less: each writes into the others'
+/// buffers. Buffers of a broken group, or of one where a rank did not come, stay until the process ends. Ranks of one
+/// process by NCCL drop their last copies in threads of their own.
 class TJ_API Group {
  public:
   /// An id that one rank makes and brings to all others by means of its own, for NCCL's communicators. Throws
@@ -125,8 +127,8 @@ class TJ_API Group {
   void prepare(const GemmReduceScatterArgs& args);
   void gemm_reduce_scatter(const GemmReduceScatterArgs& args, Stream stream = {});
   /// Throws tj::Error(launch) when NCCL has met an error since, such as a rank that is gone, or when bytes of a rank
-  /// have not come in time: then with its number, the segment and the epoch. Likewise when a rank's arguments, as its
-  /// bytes came, were not those of this one. Never waits.
+  /// have not come in time, to this rank or to one that told it: then with its number, the segment and the epoch.
+  /// Likewise when a rank's arguments, as its bytes came, were not those of this one. Never waits.
   void check();
   /// How keys and values travel: "CUDA IPC, 2 slots of 4194304 bytes", or why not by copies. For people.
   std::string description() const;

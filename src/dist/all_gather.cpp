@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "dist/beside.hpp"
 #include "dist/call_hash.hpp"
 #include "dist/lengths.hpp"
 #include "dist/peers.hpp"
@@ -140,13 +141,14 @@ bool gather_by_copies(const Member& member, const Gather& gather, Stream stream)
   const auto shards = loaded(member, gather, peers.slot(ranks.rank), stream);
   member.begun = true;
   const GemmArgs& product = gather.args.product;
-  peers.begin(stream, CallHash()
-                          .add(std::int64_t{2})
-                          .add(std::int64_t{gather.pieces})
-                          .add(product.a.shape[1])
-                          .add(static_cast<std::int64_t>(product.a.dtype))
-                          .add(ranks.lengths)
-                          .value());
+  Turn turn(peers, stream,
+            CallHash()
+                .add(std::int64_t{2})
+                .add(std::int64_t{gather.pieces})
+                .add(product.a.shape[1])
+                .add(static_cast<std::int64_t>(product.a.dtype))
+                .add(ranks.lengths)
+                .value());
   member.run(gemm_op(), &shards[0][0].product, stream);
   push(peers, gather, stream);
   for (int n = 1; n < ranks.size; ++n)
@@ -154,7 +156,7 @@ bool gather_by_copies(const Member& member, const Gather& gather, Stream stream)
       peers.wait(1u << ranks.before(n), static_cast<unsigned>(n - 1), stream, each.piece);
       member.run(gemm_op(), &each.product, stream);
     }
-  peers.end(stream);
+  turn.end();
   return true;
 }
 
@@ -176,9 +178,10 @@ void run_all_gather_gemm(const Member& member, const AllGatherGemmArgs& args, St
   auto* const gathered = static_cast<std::byte*>(memory.get());
   const auto shards = loaded(member, gather, gathered, stream);
   const auto bytes_of = [&](int of) { return static_cast<std::size_t>(ranks.rows(of)) * gather.row_bytes(); };
-  const Beside beside(member.side, stream);
+  Beside beside(member.side, stream);
+  beside.follow();
   for (int n = 0; n < ranks.size; ++n) {
-    if (n > 0) member.side.join(stream);  // for this shard; the next one travels while it is multiplied
+    if (n > 0) beside.join();  // for this shard; the next one travels while it is multiplied
     if (n + 1 < ranks.size) {
       const int from = ranks.before(n + 1);
       const Send send{ranks.behind(n + 1), args.product.a.data, bytes_of(ranks.rank)};

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "dist/beside.hpp"
 #include "dist/call_hash.hpp"
 #include "dist/context_call.hpp"
 #include "dist/peers.hpp"
@@ -155,22 +156,23 @@ void attend(const Member& member, const Call& call, const Launches& launches, St
     come |= part.behind;
   }
   unsigned segment = 0;
-  bool beside = false, any = false;
+  Beside work(member.work, stream);
+  bool beside = false;
   for (std::size_t n = 0; n < launches.parts.size(); ++n) {
     const bool waits = wanted[n] != 0;
     if (waits) peers.wait(wanted[n], segment++, stream);
     const bool turns = !waits && n > 0 && !beside;
     beside = turns;
-    if (!turns && n + 1 < launches.parts.size() && wanted[n + 1] == 0) member.work.follow(stream), any = true;
+    if (!turns && n + 1 < launches.parts.size() && wanted[n + 1] == 0) work.follow();
     member.run(fmha_op(), &launches.parts[n], turns ? other : stream);
   }
-  if (any) member.work.join(stream);
+  work.end();
 }
 
 /// One turn: bytes travel on the side stream, while the caller's has what needs none of them.
 void take_turn(const Member& member, const Call& call, const Launches& launches, Stream stream) {
   Peers& peers = *member.peers;
-  peers.begin(stream, hash_of(call));
+  Turn turn(peers, stream, hash_of(call));
   for (int n = 1; n < call.shape.size(); ++n) {
     const int to = (call.rank + n) % call.shape.size();
     push(peers, call, to, peers.side_stream(stream));
@@ -180,7 +182,7 @@ void take_turn(const Member& member, const Call& call, const Launches& launches,
   if (!keeps) push(peers, call, call.rank, stream);
   attend(member, call, launches, stream);
   for (const MergeStatesArgs& merge : launches.merges) member.run(merge_op(), &merge, stream);
-  peers.end(stream);
+  turn.end();
 }
 
 /// False where ranks have no buffers that others write.

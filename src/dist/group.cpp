@@ -11,6 +11,7 @@
 #include "support/environment.hpp"
 #include "support/fail.hpp"
 #include "support/fork_safe.hpp"
+#include "support/process_end.hpp"
 
 namespace tj::dist {
 
@@ -73,6 +74,23 @@ struct Group::Impl {
                static_cast<Order>(chosen("TJ_DIST_ORDER", kOrders)),
                *other,
                static_cast<int>(chosen("TJ_DIST_PIECES", kPieces))} {}
+
+  /// A rank frees what others write only when all have come to their end. Of a group that is broken, or where one does
+  /// not come, that memory stays, and NCCL is told first: its work may wait for a rank that never comes, and frees for
+  /// it.
+  ~Impl() {
+    if (support::process_is_ending()) return;
+    bool works = true;
+    try {
+      check();
+    } catch (const Error&) {
+      works = false;
+    }
+    if (works && (!peers || peers->leave())) return;
+    transport->give_up("the group has ended");
+    transport->end();
+    if (peers) peers->keep();
+  }
 
   /// Ranks of the model send messages unless somebody asks for copies, and NCCL's can be asked to.
   std::unique_ptr<Peers> peers_by(Device on) {

@@ -186,16 +186,24 @@ class Nccl final : public Transport {
     calls.end();
     settle("ncclGroupEnd");
   }
-  std::optional<Window> window(std::size_t bytes) override {
-    if (!api_.has_windows() || !multicast_is_off()) return std::nullopt;
-    void *memory = nullptr, *handle = nullptr;
+  bool apart() const noexcept override { return true; }
+  bool may_have_windows() const noexcept override { return true; }
+  std::shared_ptr<void> window_memory(std::size_t bytes) override {
+    if (!api_.has_windows() || !multicast_is_off())
+      fail(Stage::launch, Code::unsupported,
+           "windows need NCCL 2.29.2 or newer, and 0 as NCCL_NVLS_ENABLE; handles of CUDA IPC serve without");
+    void* memory = nullptr;
     api_.check(api_.mem_alloc(&memory, bytes), "ncclMemAlloc", comm_);
-    const Result registered = api_.window_register(comm_, memory, bytes, &handle, kSymmetric);
+    return {memory, [this](void* pointer) {
+              if (is_here()) api_.mem_free(pointer);
+            }};
+  }
+  Window window(const std::shared_ptr<void>& memory, std::size_t bytes) override {
+    void* handle = nullptr;
+    const Result registered = api_.window_register(comm_, memory.get(), bytes, &handle, kSymmetric);
     Window window;
-    window.own = {memory, [this, handle](void* pointer) {
-                    if (generation_ != support::process_generation() || support::process_is_ending()) return;
-                    if (handle != nullptr) api_.window_deregister(comm_, handle);
-                    api_.mem_free(pointer);
+    window.own = {memory.get(), [this, handle, memory](void*) {
+                    if (handle != nullptr && is_here() && !ended_) api_.window_deregister(comm_, handle);
                   }};
     api_.check(registered, "ncclCommWindowRegister", comm_);
     settle("ncclCommWindowRegister");
@@ -206,6 +214,7 @@ class Nccl final : public Transport {
   }
   void check() override { api_.check(state(), "an earlier call of NCCL", comm_); }
   void give_up(const std::string&) noexcept override { failed_ = true; }
+  void end() noexcept override { let_go(); }
 
  private:
   Result state() const {
@@ -234,9 +243,13 @@ class Nccl final : public Transport {
            cat("device is ", to_string(device), " and the communicator's is cuda:", own,
                "; allowed: the same, so make the device current before the group or its communicator"));
   }
-  /// A child of fork() and an ending process leave it: NCCL's threads may be gone.
+  /// A child of fork() and an ending process leave what NCCL has: its threads may be gone.
+  bool is_here() const noexcept {
+    return generation_ == support::process_generation() && !support::process_is_ending();
+  }
   void let_go() noexcept {
-    if (!owned_ || generation_ != support::process_generation() || support::process_is_ending()) return;
+    if (!owned_ || ended_ || !is_here()) return;
+    ended_ = true;
     // Behind an error the other ranks may never come, and destroying waits for them.
     failed_ ? api_.comm_abort(comm_) : api_.comm_destroy(comm_);
   }
@@ -246,7 +259,7 @@ class Nccl final : public Transport {
   const bool owned_;
   const double wait_limit_s_;
   const std::uint32_t generation_ = support::process_generation();
-  bool failed_ = false;
+  bool failed_ = false, ended_ = false;
   int rank_ = 0, size_ = 0;
 };
 

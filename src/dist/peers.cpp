@@ -2,69 +2,43 @@
 #include "dist/peers.hpp"
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <chrono>
-#include <cstring>
-#include <fstream>
 #include <limits>
+#include <mutex>
 #include <thread>
 #include <utility>
 
+#include "dist/peer_words.hpp"
 #include "ops/peer_wait/peer_wait.hpp"
 #include "support/fail.hpp"
+#include "support/fork_safe.hpp"
+#include "support/lasting.hpp"
 #include "support/patience.hpp"
 
 namespace tj::dist {
-namespace {
 
-using ops::peer_wait::kMostRanks;
+using ops::peer_wait::kFreeing;
 using ops::peer_wait::kOtherCall;
+using ops::peer_wait::kRankBits;
+using ops::peer_wait::kRankMask;
 using ops::peer_wait::Missed;
 using support::cat;
 using support::fail;
 
-constexpr int kSlots = 2;
-/// Lists of words, kMostRanks each, one of a kind for each slot: turns so far, what ranks have let go of, what they
-/// have brought, one of these for each piece, and their calls. A word behind them says that a wait has failed.
-constexpr int kEpochs = 0, kFreed = kSlots, kArrived = 2 * kSlots, kCalls = kArrived + kMostPieces * kSlots,
-              kBroken = kCalls + kSlots;
-constexpr std::size_t kWords = std::size_t{kBroken} * kMostRanks + 1;
-/// Epochs begin shortly before they wrap, so that each long run has it behind itself.
-constexpr std::uint32_t kFirstEpoch = 0xfffffff0u;
-/// Allocations of whole pages of a GPU: a handle is of the whole page that memory lies in.
-constexpr std::size_t kPage = std::size_t{2} << 20;
-constexpr unsigned kFreeing = 0xffffffffu;  // the segment of a wait for a slot
+struct Meeting : ops::PeerWaitArgs {};
 
-std::size_t whole_pages(std::size_t bytes) { return (std::max<std::size_t>(bytes, 1) + kPage - 1) / kPage * kPage; }
+namespace {
 
-std::string host_id() {
-  std::string id;
-  std::ifstream("/proc/sys/kernel/random/boot_id") >> id;
-  return id;
-}
+/// How long a rank waits for the others at the end of a group; and for its own work, of a group that is broken.
+constexpr double kLeavingSeconds = 10, kEndingSeconds = 5;
 
-template <std::size_t N>
-void put(std::array<char, N>& to, const std::string& text) {
-  std::memcpy(to.data(), text.data(), std::min(text.size(), N - 1));
-}
-
-}  // namespace
-
-/// A rank's word to all others.
-struct Peers::Offer {
-  std::uint64_t bytes = 0;  ///< of the memory that is opened
-  launch::SharedMemory memory;
-  std::array<char, 64> host{};
-  std::array<char, 116> why{};
-  std::uint32_t good = 1;
-  void refuse(const std::string& reason) {
-    good = 0;
-    put(why, reason);
-  }
+struct Kept {
+  support::Mutex mutex;
+  std::vector<std::shared_ptr<void>> memory;
 };
 
-struct Meeting : ops::PeerWaitArgs {};
+}  // namespace
 
 Peers::Peers(Transport& transport, launch::Driver& driver, launch::SideStream& side, Device device, double limit_s,
              Kernels kernels)
@@ -85,145 +59,27 @@ Peers::~Peers() = default;
 std::string Peers::description() const {
   if (!why_not_.empty()) return cat("messages, as buffers cannot be opened: ", why_not_);
   if (data_.bytes == 0) return too_small_.empty() ? "buffers that are not open yet" : too_small_;
-  return cat(by_windows_                        ? "NCCL's windows, "
+  return cat(data_.by_windows                   ? "NCCL's windows, "
              : device_.kind == DeviceKind::cuda ? "CUDA IPC, "
                                                 : "shared memory, ",
              kSlots, " slots of ", data_.bytes, " bytes", too_small_.empty() ? "" : "; ", too_small_);
 }
 
-std::vector<Peers::Offer> Peers::exchange(const Offer& own) {
-  const auto size = static_cast<std::size_t>(transport_.size());
-  const std::shared_ptr<void> memory = driver_.allocate(device_.index, (size + 1) * sizeof(Offer));
-  auto* const offers = static_cast<std::byte*>(memory.get());
-  exchanged_ = memory;  // an exchange that is given up may still write there
-  driver_.copy(device_.index, offers, true, &own, false, sizeof(Offer));
-  std::vector<Send> sends;
-  std::vector<Receive> receives;
-  for (int rank = 0; rank < transport_.size(); ++rank) {
-    sends.push_back({rank, offers, sizeof(Offer)});
-    receives.push_back({rank, offers + (static_cast<std::size_t>(rank) + 1) * sizeof(Offer), sizeof(Offer)});
-  }
-  transport_.exchange(sends, receives, side_.get());
-  support::Patience patience(limit_s_);
-  while (!memory_->idle(device_.index, side_.get())) {
-    transport_.check();
-    if (patience.over())
-      fail(Stage::launch, Code::driver_error,
-           cat("a rank did not come to the exchange of buffers within ", limit_s_,
-               " s (TJ_WAIT_LIMIT); make a new group"));
-    std::this_thread::sleep_for(std::chrono::microseconds(100));
-  }
-  std::vector<Offer> all(size);
-  driver_.copy(device_.index, all.data(), false, offers + sizeof(Offer), true, size * sizeof(Offer));
-  for (std::size_t rank = 0; rank < size; ++rank)
-    if (all[rank].bytes != own.bytes)
-      fail(Stage::launch, Code::driver_error,
-           cat("the ranks' arguments differ: rank ", rank, " opens ", all[rank].bytes, " bytes and rank ",
-               transport_.rank(), " ", own.bytes, "; make a new group"));
-  return all;
-}
-
-/// By NCCL's windows, whose addresses a rank may lack.
-bool Peers::open_window(Opened& opened, std::size_t bytes, const std::function<void(void*)>& fill) {
-  Offer own;
-  own.bytes = bytes;
-  try {
-    std::optional<Window> window = transport_.window(bytes);
-    if (!window) return false;  // of all ranks, which have one NCCL
-    opened.own = window->own;
-    for (void* const memory : window->of) {
-      if (memory == nullptr) own.refuse("a window is out of reach");
-      opened.of.emplace_back(opened.own, memory);
-    }
-    if (own.good != 0) fill(opened.own.get());
-  } catch (const Error& error) {
-    own.refuse(error.message);
-  }
-  const std::vector<Offer> offers = exchange(own);
-  const bool good = std::all_of(offers.begin(), offers.end(), [](const Offer& offer) { return offer.good != 0; });
-  if (!good) opened.own = nullptr, opened.of.clear();
-  by_windows_ = good;
-  return good;
-}
-
-/// All ranks come to the same end: each tells the others what it has, then whether it could open theirs.
-bool Peers::open(Opened& opened, std::size_t bytes, const std::function<void(void*)>& fill) {
-  if (open_window(opened, bytes, fill)) return true;
-  Offer own;
-  own.bytes = bytes;
-  put(own.host, host_id());
-  try {
-    opened.own = driver_.allocate(device_.index, bytes);
-    fill(opened.own.get());
-    own.memory = memory_->share(device_.index, opened.own);
-  } catch (const Error& error) {
-    own.refuse(error.message);
-  }
-  const auto settled = [&](const std::vector<Offer>& offers) {
-    for (std::size_t rank = 0; rank < offers.size() && why_not_.empty(); ++rank)
-      if (offers[rank].good == 0) why_not_ = cat("rank ", rank, ": ", offers[rank].why.data());
-    return why_not_.empty();
-  };
-  const std::vector<Offer> offers = exchange(own);
-  if (!settled(offers)) return false;
-  Offer then;
-  then.bytes = bytes;
-  opened.of.assign(offers.size(), nullptr);
-  for (std::size_t rank = 0; rank < offers.size() && then.good != 0; ++rank) try {
-      if (offers[rank].host != own.host) {
-        then.refuse(cat("rank ", rank, " is on another host"));
-      } else {
-        opened.of[rank] = static_cast<int>(rank) == transport_.rank()
-                              ? opened.own
-                              : memory_->open_shared(device_.index, offers[rank].memory);
-      }
-    } catch (const Error& error) {
-      then.refuse(error.message);
-    }
-  return settled(exchange(then));
-}
-
-void Peers::grow(std::size_t slot_bytes, Stream stream) {
-  // What another rank still copies into the buffers that go ends before it comes to the exchange.
-  driver_.synchronize(device_.index, stream);
-  driver_.synchronize(device_.index, side_.get());
-  if (control_.own == nullptr) {
-    missed_ = memory_->host_memory(device_.index, sizeof(Missed) * kMostRanks);
-    const bool opened = open(control_, whole_pages(kWords * sizeof(std::uint32_t)), [&](void* memory) {
-      std::vector<std::uint32_t> words(kWords, kFirstEpoch);
-      words[std::size_t{kBroken} * kMostRanks] = 0;
-      driver_.copy(device_.index, memory, true, words.data(), false, words.size() * sizeof(words[0]));
-    });
-    if (!opened) return;
-  }
-  Opened opened;
-  opened.bytes = whole_pages(slot_bytes);
-  if (!open(opened, kSlots * opened.bytes, [](void*) {})) return;
-  if (!recorded_) {
-    data_.of.clear();
-    kept_.clear();
-  }
-  kept_.push_back(std::exchange(data_, std::move(opened)));
-  too_small_.clear();
-}
-
 bool Peers::ready(std::size_t slot_bytes, Stream stream) {
   if (!possible()) return false;
   recording_ = driver_.capturing(device_.index, stream);
-  if (data_.bytes < std::max<std::size_t>(slot_bytes, 1)) {
+  const std::size_t needed = std::max<std::size_t>(slot_bytes, 1);
+  if (data_.bytes < needed) {
+    if (needed >= refused_) return false;
     if (recording_) {
       too_small_ = cat("a graph was recorded that needs slots of ", slot_bytes,
                        " bytes and exchanges by messages; make "
                        "the call once before it is recorded");
       return false;
     }
-    grow(slot_bytes, stream);
+    grow(needed, stream);
     kernels_.say(cat("rank ", transport_.rank(), " of ", transport_.size(), ": bytes travel by ", description()));
-    if (!possible()) {  // graphs may have been recorded, and other ranks may still write
-      kept_.push_back(std::exchange(data_, {}));
-      kept_.push_back(std::exchange(control_, {}));
-      return false;
-    }
+    if (data_.bytes < needed) return false;
     meet(stream, nullptr);
   }
   recorded_ = recorded_ || recording_;
@@ -257,7 +113,10 @@ void Peers::meet(Stream stream, const std::function<void(Meeting&)>& set) const 
   ops::peer_wait::Params& p = meeting.params = {};
   p.epochs = word(own, kEpochs + at_, 0);
   p.call = call_;
+  p.own = static_cast<unsigned>(own);
   p.broken = word(own, kBroken, 0);
+  for (int rank = 0; rank < transport_.size(); ++rank)
+    if (rank != own) p.broken_of[rank] = word(rank, kBroken, 0);
   p.missed = static_cast<Missed*>(missed_.get());
   p.limit_ns =
       limit_s_ > 0 ? static_cast<unsigned long long>(limit_s_ * 1e9) : std::numeric_limits<unsigned long long>::max();
@@ -314,23 +173,93 @@ void Peers::end(Stream main) {
   at_ = (at_ + 1) % kSlots;
 }
 
+bool Peers::idle_within(double seconds) const {
+  support::Patience patience(seconds);
+  while (!memory_->idle(device_.index, side_.get())) {
+    if (patience.over()) return false;
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+  return true;
+}
+
+/// The side stream is behind all turns, so a rank says that it leaves when its copies have ended.
+bool Peers::leave() noexcept try {
+  if (data_.bytes == 0 || !transport_.apart()) return true;
+  const double limit_s = limit_s_ > 0 ? std::min(limit_s_, kLeavingSeconds) : kLeavingSeconds;
+  recording_ = false;
+  const auto with = [&](const std::function<void(Meeting&)>& set) {
+    meet(side_.get(), [&](Meeting& meeting) {
+      meeting.params.epochs = word(transport_.rank(), kLeaving, 0);
+      for (unsigned*& each : meeting.params.broken_of) each = nullptr;  // work of a rank that comes late is right
+      meeting.params.limit_ns = static_cast<unsigned long long>(limit_s * 1e9);
+      set(meeting);
+    });
+  };
+  with([&](Meeting& meeting) {
+    meeting.params.raise = 1;
+    for (int rank = 0; rank < transport_.size(); ++rank)
+      if (rank != transport_.rank()) meeting.params.tell[rank] = word(rank, kLeft, transport_.rank());
+  });
+  with([&](Meeting& meeting) {
+    meeting.params.mask = others();
+    meeting.params.segment = kFreeing;
+    meeting.params.words = word(transport_.rank(), kLeft, 0);
+  });
+  if (!idle_within(limit_s + kLeavingSeconds)) return false;
+  check();
+  return true;
+} catch (...) {
+  return false;
+}
+
+void Peers::keep() noexcept try {
+  // The process never lets go of these. Other ranks' memory is this one's to close when its own copies have ended.
+  static constinit support::Lasting<Kept> all;
+  const bool ended = idle_within(kEndingSeconds);
+  std::vector<std::shared_ptr<void>> memory{control_.own, data_.own};
+  for (const Opened& each : kept_) memory.push_back(each.own);
+  if (!ended) {
+    memory.insert(memory.end(), {missed_, exchanged_});
+    for (const Opened* each : {&control_, &data_}) memory.insert(memory.end(), each->of.begin(), each->of.end());
+    for (const Opened& each : kept_) memory.insert(memory.end(), each.of.begin(), each.of.end());
+  }
+  Kept& kept = all.get();
+  const std::lock_guard lock(kept.mutex);
+  kept.memory.insert(kept.memory.end(), memory.begin(), memory.end());
+} catch (...) {  // without memory for the list, or with a device that is lost
+}
+
+Turn::~Turn() {
+  if (ended_) return;
+  try {
+    peers_.side().join(main_);
+  } catch (const Error&) {  // a device that is lost has no order to keep
+  }
+}
+
 void Peers::check() const {
   if (missed_ == nullptr) return;
   auto* const missed = static_cast<Missed*>(missed_.get());
-  for (int rank = 0; rank < transport_.size(); ++rank) {
-    const unsigned segment = std::atomic_ref(missed[rank].segment).load(std::memory_order_acquire);
-    if (segment == 0) continue;
-    if (segment == kOtherCall)
-      fail(Stage::launch, Code::driver_error,
-           cat("the group is broken: the ranks' arguments differ: rank ", rank, " came to epoch ", missed[rank].epoch,
-               " with another call than rank ", transport_.rank(), "; make a new group"));
-    const std::string text =
-        segment == kFreeing ? std::string("did not let go of its buffer") : cat("did not bring segment ", segment - 1);
+  const auto segment_of = [&](int at) { return std::atomic_ref(missed[at].segment).load(std::memory_order_acquire); };
+  for (int rank = 0; rank < transport_.size(); ++rank)
+    if (const unsigned segment = segment_of(rank); segment != 0)
+      fail_broken(rank, transport_.rank(), segment, missed[rank].epoch);
+  const unsigned told = segment_of(kMostRanks);
+  if (told == 0) return;
+  const auto number = [&](unsigned shift) { return static_cast<int>(told >> shift & kRankMask); };
+  fail_broken(number(kRankBits), number(0) - 1, told >> 2 * kRankBits, missed[kMostRanks].epoch);
+}
+
+void Peers::fail_broken(int awaited, int waited, unsigned segment, unsigned epoch) const {
+  if (segment == kOtherCall)
     fail(Stage::launch, Code::driver_error,
-         cat("the group is broken: rank ", rank, " ", text, " of epoch ", missed[rank].epoch, " to rank ",
-             transport_.rank(), " within ", limit_s_,
-             " s (TJ_WAIT_LIMIT); results since then are wrong, and the device is not lost: make a new group"));
-  }
+         cat("the group is broken: the ranks' arguments differ: rank ", awaited, " came to epoch ", epoch,
+             " with another call than rank ", waited, "; make a new group"));
+  const std::string text =
+      segment == kFreeing ? std::string("did not let go of its buffer") : cat("did not bring segment ", segment - 1);
+  fail(Stage::launch, Code::driver_error,
+       cat("the group is broken: rank ", awaited, " ", text, " of epoch ", epoch, " to rank ", waited, " within ",
+           limit_s_, " s (TJ_WAIT_LIMIT); results since then are wrong, and the device is not lost: make a new group"));
 }
 
 }  // namespace tj::dist

@@ -15,6 +15,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -46,7 +47,8 @@ class Peers {
   Peers& operator=(const Peers&) = delete;
 
   /// Are slots of so many bytes open on all ranks? They grow where they are too small, unless the stream records a
-  /// graph: then what was missing is in description(). All ranks ask for equal bytes and get equal answers. Throws
+  /// graph: then what was missing is in description(). Where larger ones cannot be opened, those that are open stay and
+  /// serve, and as many bytes are not tried again. All ranks ask for equal bytes and get equal answers. Throws
   /// tj::Error(launch) for a rank that does not come.
   bool ready(std::size_t slot_bytes, Stream stream);
   /// Gets its kernel ready. Sends nothing.
@@ -71,6 +73,12 @@ class Peers {
   Stream side_stream(Stream main) const;
   launch::SideStream& side() const { return side_; }
 
+  /// Meets the other ranks for the last time: false when not all of them come within seconds, or work of this rank has
+  /// not ended by then. Only in a group that works.
+  bool leave() noexcept;
+  /// Keeps memory that another rank, or work that has not ended, may still use for the life of the process.
+  void keep() noexcept;
+
   /// Throws tj::Error(launch) when a wait has ended without an arrival, or a rank has come with another call.
   /// Never waits.
   void check() const;
@@ -80,15 +88,19 @@ class Peers {
     std::shared_ptr<void> own;
     std::vector<std::shared_ptr<void>> of;  ///< each rank's
     std::size_t bytes = 0;                  ///< of a slot
+    bool by_windows = false;                ///< NCCL has opened it
   };
   struct Offer;
   void grow(std::size_t slot_bytes, Stream stream);
-  bool open(Opened& memory, std::size_t bytes, const std::function<void(void*)>& fill);
+  std::string open(Opened& memory, std::size_t bytes, const std::function<void(void*)>& fill);
   bool open_window(Opened& memory, std::size_t bytes, const std::function<void(void*)>& fill);
   std::vector<Offer> exchange(const Offer& own);
+  static std::string refused(const std::vector<Offer>& offers);
   std::uint32_t* word(int rank, int list, int at) const;
   void tell_all(Meeting& meeting, int list) const;
+  bool idle_within(double seconds) const;
   void meet(Stream stream, const std::function<void(Meeting&)>& set) const;
+  [[noreturn]] void fail_broken(int awaited, int waited, unsigned segment, unsigned epoch) const;
 
   Transport& transport_;
   launch::Driver& driver_;
@@ -98,15 +110,33 @@ class Peers {
   const double limit_s_;
   const Kernels kernels_;
   std::string why_not_, too_small_;
+  std::size_t refused_ = std::numeric_limits<std::size_t>::max();  ///< bytes of slots that could not be opened
   std::shared_ptr<void> missed_;
   Opened control_, data_;
   std::vector<Opened> kept_;         ///< that graphs may use, or other ranks have not let go of yet
   std::shared_ptr<void> exchanged_;  ///< memory of the last exchange
-  bool by_windows_ = false;          ///< NCCL has opened the last buffer
   bool recorded_ = false;            ///< a graph may have this buffer's addresses
   bool recording_ = false;           ///< this turn is recorded
   std::uint32_t call_ = 0;           ///< of this turn
   int at_ = 0;                       ///< the slot of this turn, or of the next one
+};
+
+/// A turn. Where a call throws before its end, the caller's stream waits for the side stream all the same.
+class Turn {
+ public:
+  Turn(Peers& peers, Stream main, std::uint32_t call) : peers_(peers), main_(main) { peers_.begin(main, call); }
+  ~Turn();
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+  void end() {
+    peers_.end(main_);
+    ended_ = true;
+  }
+
+ private:
+  Peers& peers_;
+  const Stream main_;
+  bool ended_ = false;
 };
 
 }  // namespace tj::dist

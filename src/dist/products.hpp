@@ -26,25 +26,6 @@ const ops::Op& gemm_op();
 /// Rows of a matrix [M, K].
 Tensor matrix_rows(const Tensor& t, Range rows);
 
-/// Work in the side stream, which the caller's stream waits for at the end, also where a call throws: the workspace
-/// goes back behind it.
-class Beside {
- public:
-  Beside(launch::SideStream& side, Stream main) : side_(side), main_(main) { side_.follow(main_); }
-  ~Beside() {
-    try {
-      side_.join(main_);
-    } catch (const Error&) {  // a device that is lost has no order to keep
-    }
-  }
-  Beside(const Beside&) = delete;
-  Beside& operator=(const Beside&) = delete;
-
- private:
-  launch::SideStream& side_;
-  const Stream main_;
-};
-
 /// The ranks of a call, in the order of shards: rank `at(n)` n places behind this one.
 struct Ranks {
   int rank = 0, size = 1;

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "dist/beside.hpp"
 #include "dist/call_hash.hpp"
 #include "dist/lengths.hpp"
 #include "dist/peers.hpp"
@@ -212,7 +213,8 @@ void send_sums(const Member& member, const Launches& launches, Stream stream) {
   const Peers& peers = *member.peers;
   const Scatter& scatter = launches.scatter;
   const Stream other = member.work.get().handle != nullptr ? member.work.get() : stream;
-  member.work.follow(stream);
+  Beside work(member.work, stream);
+  work.follow();
   int turn = 0;
   for (std::size_t n = 0; n < launches.sent.size(); ++n) {
     const int to = scatter.ranks.behind(static_cast<int>(n) + 1);
@@ -234,7 +236,7 @@ void send_sums(const Member& member, const Launches& launches, Stream stream) {
       }
     }
   }
-  member.work.join(stream);
+  work.end();
 }
 
 /// False where ranks have no buffers that others write. What goes lies in them, too: memory of the pool would be
@@ -251,12 +253,13 @@ bool scatter_by_copies(const Member& member, const Scatter& scatter, Stream stre
   const Launches launches(scatter, peers.slot(ranks.rank));
   launches.all([&](const ops::Op& op, const void* args) { member.load(op, args, stream); });
   member.begun = true;
-  peers.begin(stream, CallHash()
-                          .add(std::int64_t{3})
-                          .add(std::int64_t{scatter.pieces})
-                          .add(scatter.args.product.d.shape[1])
-                          .add(ranks.lengths)
-                          .value());
+  Turn turn(peers, stream,
+            CallHash()
+                .add(std::int64_t{3})
+                .add(std::int64_t{scatter.pieces})
+                .add(scatter.args.product.d.shape[1])
+                .add(ranks.lengths)
+                .value());
   send_sums(member, launches, stream);
   for (std::size_t n = 0; n < launches.own.size(); ++n) {
     if (!ends_last(launches)) peers.wait(peers.others(), 0, stream, launches.own[n].last);
@@ -267,7 +270,7 @@ bool scatter_by_copies(const Member& member, const Scatter& scatter, Stream stre
     for (int piece = 0; piece < scatter.cut(ranks.rank).count; ++piece) peers.wait(peers.others(), 0, stream, piece);
     for (const End& end : launches.ends) run_end(member, end, stream);
   }
-  peers.end(stream);
+  turn.end();
   return true;
 }
 
@@ -294,20 +297,20 @@ void run_gemm_reduce_scatter(const Member& member, const GemmReduceScatterArgs& 
       of.received + of.sent > 0 ? member.workspace(of.received + of.sent, stream) : nullptr;
   const Launches launches(scatter, static_cast<std::byte*>(memory.get()));
   launches.all([&](const ops::Op& op, const void* call) { member.load(op, call, stream); });
-  const Beside beside(member.side, stream);
+  Beside beside(member.side, stream);
   for (int n = 1; n < ranks.size; ++n) {
     const auto shard = static_cast<std::size_t>(n - 1);
     for (const Launch& launch : launches.sent[shard]) member.run(gemm_op(), &launch.product, stream);
     const int to = ranks.behind(n), from = ranks.before(n);
     const Send send{to, launches.sent_at[shard], scatter.matrix_bytes(ranks.rows(to))};
     const Receive receive{from, launches.received(from), scatter.matrix_bytes(ranks.own_rows())};
-    member.side.follow(stream);  // the sums travel while the next ones are made
+    beside.follow();  // the sums travel while the next ones are made
     member.exchange({&send, send.bytes > 0 ? 1u : 0u}, {&receive, receive.bytes > 0 ? 1u : 0u},
                     member.side_stream(stream));
   }
-  if (!ends_last(launches)) member.side.join(stream);  // for what own products add
+  if (!ends_last(launches)) beside.join();  // for what own products add
   for (const Launch& launch : launches.own) member.run(gemm_op(), &launch.product, stream);
-  if (ends_last(launches)) member.side.join(stream);
+  if (ends_last(launches)) beside.end();
   for (const End& end : launches.ends) run_end(member, end, stream);
 }
 

@@ -6,7 +6,6 @@
 
 #include <cstddef>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -40,15 +39,23 @@ class Transport {
   virtual ~Transport() = default;
   virtual int rank() const noexcept = 0;
   virtual int size() const noexcept = 0;
+  /// May ranks be in processes of their own, each of which lets go of its member by itself?
+  virtual bool apart() const noexcept { return false; }
   /// Enqueues all of them on the stream; messages to the rank itself are among them. Throws tj::Error(launch).
   virtual void exchange(std::span<const Send> sends, std::span<const Receive> receives, Stream stream) = 0;
-  /// Opens memory on all ranks by the transport's own means; none where it has none. Collective. Throws
-  /// tj::Error(launch).
-  virtual std::optional<Window> window(std::size_t /*bytes*/) { return std::nullopt; }
+  /// May ranks have windows, memory that is opened by the transport's own means? Equal on all of them.
+  virtual bool may_have_windows() const noexcept { return false; }
+  /// This rank's memory for one. Throws tj::Error(launch) where it can have none. Tells nobody.
+  virtual std::shared_ptr<void> window_memory(std::size_t /*bytes*/) { return nullptr; }
+  /// Opens it on all ranks. Waits for them: all have memory. Throws tj::Error(launch).
+  virtual Window window(const std::shared_ptr<void>& /*memory*/, std::size_t /*bytes*/) { return {}; }
   /// Throws tj::Error(launch) for an error that has come since.
   virtual void check() = 0;
   /// A call of this rank has failed between exchanges: nothing more comes from it.
   virtual void give_up(const std::string& why) noexcept = 0;
+  /// Ends work of a transport that was given up, which freeing memory would wait for. No call but the destructor's
+  /// comes behind it.
+  virtual void end() noexcept {}
 };
 
 /// Throws tj::Error(load, not_found) without NCCL.

@@ -39,11 +39,11 @@ struct Ranks {
   }
   /// A call of zigzag, causal attention, whose result nobody looks at.
   template <class Use>
-  void with_args(const Use& use) {
-    std::vector<std::uint16_t> memory(4 * kRows * kHeads * kWidth);
+  void with_args(const Use& use, std::int64_t rows = kRows) {
+    std::vector<std::uint16_t> memory(static_cast<std::size_t>(4 * rows * kHeads * kWidth));
     const auto tensor = [&](std::size_t n) {
-      return Tensor::strided(memory.data() + n * memory.size() / 4, kGpu, DType::f16, {1, kHeads, kRows, kWidth},
-                             {kRows * kHeads * kWidth, kWidth, kHeads * kWidth, 1});
+      return Tensor::strided(memory.data() + n * memory.size() / 4, kGpu, DType::f16, {1, kHeads, rows, kWidth},
+                             {rows * kHeads * kWidth, kWidth, kHeads * kWidth, 1});
     };
     dist::ContextFmhaArgs args;
     args.q = tensor(0);
@@ -56,12 +56,54 @@ struct Ranks {
   void prepare(int rank) {
     with_args([&](const auto& args) { members[static_cast<std::size_t>(rank)]->prepare(args); });
   }
-  void attend() {
-    each([&](int rank) { with_args([&](const auto& args) { members[static_cast<std::size_t>(rank)]->fmha(args); }); });
+  void attend(std::int64_t rows = kRows) {
+    each([&](int rank) {
+      with_args([&](const auto& args) { members[static_cast<std::size_t>(rank)]->fmha(args); }, rows);
+    });
   }
   std::vector<std::optional<dist::Group>> members;
   std::array<std::string, 2> said;
 };
+
+/// A call of each kind, on GPU 0, whose result nobody looks at: attention, gathered rows, scattered sums.
+constexpr const char* kCalls[] = {"fmha", "all_gather_gemm", "gemm_reduce_scatter"};
+void make_call(Ranks& ranks, int rank, const std::string& name) {
+  dist::Group& member = *ranks.members[static_cast<std::size_t>(rank)];
+  if (name == "fmha") return ranks.with_args([&](const auto& args) { member.fmha(args); });
+  constexpr std::int64_t kSize = 256;
+  std::vector<std::uint16_t> a(2 * kSize * kSize), b(kSize * kSize), d(2 * kSize * kSize);
+  const auto of = [](std::vector<std::uint16_t>& memory, std::int64_t rows) {
+    return Tensor::contiguous(memory.data(), kGpu, DType::f16, {rows, kSize});
+  };
+  const bool gathers = name == "all_gather_gemm";
+  GemmArgs product;
+  product.a = of(a, gathers ? kSize : 2 * kSize);
+  product.b = of(b, kSize);
+  product.d = of(d, gathers ? 2 * kSize : kSize);
+  if (gathers)
+    member.all_gather_gemm({product, {}});
+  else
+    member.gemm_reduce_scatter({product, {}});
+}
+
+/// Streams that were given work or waits behind which the default stream does not wait, in a log's lines.
+std::string unjoined(const std::vector<std::string>& lines) {
+  std::string found;
+  for (const std::string stream : {"stream 1", "stream 2", "stream 3", "stream 4"}) {
+    bool open = false;
+    std::string event;
+    for (const std::string& line : lines) {
+      if (line.starts_with("cuEventRecord ") && line.ends_with(" in " + stream))
+        event = line.substr(14, line.size() - 14 - 4 - stream.size());
+      else if (line.ends_with(" in " + stream) || line.starts_with("cuStreamWaitEvent " + stream + " behind"))
+        open = true, event.clear();
+      else if (!event.empty() && line == "cuStreamWaitEvent default behind " + event)
+        open = false;
+    }
+    if (open) found += stream + " ";
+  }
+  return found;
+}
 
 /// The log's lines that name a stream, without the rest.
 std::vector<std::string> copies_in(const std::string& log, const std::string& stream) {
@@ -154,6 +196,40 @@ TEST_CASE("where a rank cannot share or open a buffer all send messages, and say
   }
 }
 
+TEST_CASE("where buffers cannot grow, large calls send messages, and small ones go on using those that are open") {
+  const FakeNccl nccl;
+  constexpr std::int64_t kMany = 16384, kMore = 32768;
+  for (const char* call : {"cuIpcGetMemHandle", "cuIpcOpenMemHandle"}) {
+    Machine machine;
+    Runtime runtime(machine.options());
+    Ranks ranks(runtime);
+    const auto copies = [&] { return count_calls(machine.cuda, "cuMemcpyDtoDAsync"); };
+    ranks.attend();
+    const int first = copies();
+    ranks.attend();
+    const int of_call = copies() - first;
+    CHECK(of_call > 0);
+    machine.cuda.fail(call, 6, 201);  // four were for words and bytes
+    for (const std::int64_t rows : {kMany, kMany, kMore}) {
+      const int before = copies();
+      ranks.attend(rows);
+      CHECK(ranks.said == std::array<std::string, 2>());
+      CHECK(copies() == before);
+    }
+    CHECK(count_calls(machine.cuda, call) == 6);
+    for (const auto& member : ranks.members) {
+      const std::string told = member->description();
+      CHECK_MESSAGE(has(told, "CUDA IPC, 2 slots of 2097152 bytes; slots of 16777216 bytes cannot be opened"), told);
+      CHECK_MESSAGE(has(told, std::string(call) + " failed with"), told);
+    }
+    const int before = copies();
+    ranks.attend();
+    CHECK(ranks.said == std::array<std::string, 2>());
+    CHECK(copies() - before == of_call);
+    ranks.members.clear();
+  }
+}
+
 TEST_CASE("a graph takes copies where buffers are large enough, else messages, and records no wait for earlier work") {
   const FakeNccl nccl;
   Machine machine;
@@ -180,4 +256,52 @@ TEST_CASE("a graph takes copies where buffers are large enough, else messages, a
   CHECK(lines("cuStreamWaitEvent") - before == waits - 4);  // two a rank: for earlier calls, and for later ones
   machine.cuda.set_capture(0);
   ranks.members.clear();
+}
+
+TEST_CASE("a group whose exchange timed out ends NCCL's work before it frees memory, and does not wait") {
+  const FakeNccl nccl;
+  Machine machine;
+  Options options = machine.options();
+  options.wait_limit_s = 1;
+  Runtime runtime(options);
+  Ranks ranks(runtime);
+  nccl.on_abort([](void* user) { static_cast<Machine*>(user)->cuda.set_busy(0); }, &machine);
+  machine.cuda.set_busy(1);
+  ranks.attend();
+  for (const std::string& said : ranks.said)
+    CHECK_MESSAGE(has(said, "a rank did not come to the exchange of buffers within 1 s (TJ_WAIT_LIMIT)"), said);
+  ranks.each([&](int rank) { ranks.members[static_cast<std::size_t>(rank)].reset(); });
+  CHECK(nccl.aborts() == 2);
+  CHECK(machine.cuda.frees_while_busy() == 0);
+}
+
+TEST_CASE("a launch that fails in the middle of a call leaves no stream that the caller's does not wait for") {
+  const FakeNccl nccl;
+  for (const std::string name : kCalls) {
+    int failed = 0;
+    for (int n = 1; n <= 20; ++n) {
+      CAPTURE(name);
+      CAPTURE(n);
+      Machine machine;
+      Runtime runtime(machine.options());
+      Ranks ranks(runtime);
+      ranks.each([&](int rank) { make_call(ranks, rank, name); });
+      CHECK(ranks.said == std::array<std::string, 2>());
+      machine.cuda.set_capture(1);
+      const std::size_t before = std::string(machine.cuda.log()).size();
+      machine.cuda.fail("cuLaunchKernelEx", count_calls(machine.cuda, "cuLaunchKernelEx") + n, 719);
+      ranks.each([&](int rank) { make_call(ranks, rank, name); });
+      const bool fails = ranks.said != std::array<std::string, 2>();
+      std::vector<std::string> lines;
+      std::istringstream log(std::string(machine.cuda.log()).substr(before));
+      for (std::string line; std::getline(log, line);) lines.push_back(line);
+      CHECK(unjoined(lines) == "");
+      machine.cuda.set_capture(0);
+      ranks.members.clear();
+      if (!fails) break;
+      ++failed;
+    }
+    CHECK(failed >= 6);  // of each of two ranks: its begin, a product, its end
+    CHECK(failed < 20);
+  }
 }

@@ -158,6 +158,26 @@ TEST_CASE("a rank that sleeps is waited for, one that never comes is named, and 
   CHECK(run(what, 6, members) == "");
 }
 
+TEST_CASE("ranks that come behind another one's time-out do not take its bytes for good ones") {
+  const Chosen chosen("ipc", "whole");
+  const SplitCase what = split_case(Split::contiguous, {8, 8, 8}, false);
+  Options options;
+  options.target = "model:sm_90a";
+  options.wait_limit_s = 5;
+  Runtime runtime(options);
+  auto members = members_of(what, runtime);
+  CHECK(run(what, 5, members, 1) == "");
+  FmhaProblem whole(what.shape, 3);
+  for (const std::size_t rank : {1u, 2u, 0u}) {  // alone, each when the one before has ended
+    std::vector<dist::Group> alone{members[rank]};
+    std::string said = run_split(whole, what, alone)[0];
+    said += testing::said_by([&] { members[rank].check(); });
+    CHECK_MESSAGE(testing::has(said, "the group is broken: rank "), said);
+    CHECK_MESSAGE(testing::has(said, " did not bring segment 0 of epoch "), said);
+    CHECK_MESSAGE(testing::has(said, " to rank 1 within 5 s (TJ_WAIT_LIMIT)"), said);
+  }
+}
+
 TEST_CASE("ranks whose arguments differ are told so, by number and epoch") {
   const Chosen chosen("ipc", "whole");
   const SplitCase what = split_case(Split::zigzag, {8, 8}, true);

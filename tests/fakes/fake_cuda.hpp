@@ -23,6 +23,8 @@ class FakeCuda : FakeLibrary {
     find(set_driver_version, "fake_cuda_set_driver_version");
     find(last_params, "fake_cuda_last_params");
     find(set_capture, "fake_cuda_set_capture");
+    find(set_busy, "fake_cuda_set_busy");
+    find(frees_while_busy, "fake_cuda_frees_while_busy");
     find(set_param_bytes, "fake_cuda_set_param_bytes");
     find(set_block_ms, "fake_cuda_set_block_ms");
     find(on_launch, "fake_cuda_on_launch");
@@ -44,6 +46,8 @@ class FakeCuda : FakeLibrary {
   decltype(&fake_cuda_set_driver_version) set_driver_version;
   decltype(&fake_cuda_last_params) last_params;
   decltype(&fake_cuda_set_capture) set_capture;
+  decltype(&fake_cuda_set_busy) set_busy;
+  decltype(&fake_cuda_frees_while_busy) frees_while_busy;
   decltype(&fake_cuda_set_param_bytes) set_param_bytes;
   decltype(&fake_cuda_set_block_ms) set_block_ms;
   decltype(&fake_cuda_on_launch) on_launch;

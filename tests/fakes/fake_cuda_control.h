@@ -28,6 +28,9 @@ void fake_cuda_set_capability(int major, int minor);
 void fake_cuda_set_driver_version(int version);
 /* The CUstreamCaptureStatus that every stream reports (default none). */
 void fake_cuda_set_capture(int status);
+/* On: work of all streams does not end, so that the real driver's frees would wait for good. Those are counted. */
+void fake_cuda_set_busy(int on);
+int fake_cuda_frees_while_busy(void);
 /* The parameter size that functions report (default 0: unknown). */
 void fake_cuda_set_param_bytes(int bytes);
 /* The time that each block of a launch takes (default 0: 1.5 ms is what every pair of events measures). */

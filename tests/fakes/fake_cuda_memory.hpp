@@ -15,6 +15,7 @@ CUresult cuMemAlloc(CUdeviceptr* memory, size_t bytes) {
   return CUDA_SUCCESS;
 }
 CUresult cuMemFree(CUdeviceptr memory) {
+  state().frees_while_busy += state().busy;
   TJ_RELEASE(name_of(reinterpret_cast<void*>(memory)));
   TJ_NEED_CONTEXT();
   return destroy(state().memory, reinterpret_cast<void*>(memory), result);
@@ -131,6 +132,7 @@ CUresult cuIpcOpenMemHandle(CUdeviceptr* memory, CUipcMemHandle handle, unsigned
   return is_live(state().memory, reinterpret_cast<void*>(*memory)) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 CUresult cuIpcCloseMemHandle(CUdeviceptr) {
+  state().frees_while_busy += state().busy;
   TJ_RELEASE({});
   return result;
 }

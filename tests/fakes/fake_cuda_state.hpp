@@ -54,6 +54,7 @@ struct State {
   std::atomic<int> device_count = 1;
   std::atomic<int> capture = CU_STREAM_CAPTURE_STATUS_NONE;
   std::atomic<int> param_bytes = 0;
+  std::atomic<int> busy = 0, frees_while_busy = 0;
   std::atomic<int> driver_version = 13000;
   std::atomic<int> major = 9, minor = 0;
   std::atomic<double> block_ms = 0;  // what a launched block takes; 0: times are constant
@@ -231,6 +232,7 @@ void fake_cuda_reset(void) {
   s.device_count = 1;
   s.capture = CU_STREAM_CAPTURE_STATUS_NONE;
   s.param_bytes = 0;
+  s.busy = s.frees_while_busy = 0;
   s.driver_version = 13000;
   s.major = 9;
   s.minor = 0;
@@ -268,6 +270,8 @@ const char* fake_cuda_log(void) {
   for (const std::string& line : state().log) text += line + "\n";
   return text.c_str();
 }
+void fake_cuda_set_busy(int on) { state().busy = on; }
+int fake_cuda_frees_while_busy(void) { return state().frees_while_busy; }
 void fake_cuda_record(int on) { state().recording = on != 0; }
 const char* fake_cuda_leaks(void) {
   static thread_local std::string text;

@@ -13,10 +13,13 @@ class FakeNccl : FakeLibrary {
   FakeNccl() : FakeLibrary("libnccl.so.2") {
     find(reset, "fake_nccl_reset");
     find(fail, "fake_nccl_fail");
+    find(fail_once, "fake_nccl_fail_once");
+    find(alone, "fake_nccl_alone");
     find(set_async, "fake_nccl_set_async");
     find(set_version, "fake_nccl_set_version");
     find(set_busy, "fake_nccl_set_busy");
     find(aborts, "fake_nccl_aborts");
+    find(on_abort, "fake_nccl_on_abort");
     find(comms, "fake_nccl_comms");
     find(open_groups, "fake_nccl_open_groups");
     find(windows, "fake_nccl_windows");
@@ -33,10 +36,13 @@ class FakeNccl : FakeLibrary {
   };
   decltype(&fake_nccl_reset) reset;
   decltype(&fake_nccl_fail) fail;
+  decltype(&fake_nccl_fail_once) fail_once;
+  decltype(&fake_nccl_alone) alone;
   decltype(&fake_nccl_set_async) set_async;
   decltype(&fake_nccl_set_version) set_version;
   decltype(&fake_nccl_set_busy) set_busy;
   decltype(&fake_nccl_aborts) aborts;
+  decltype(&fake_nccl_on_abort) on_abort;
   decltype(&fake_nccl_comms) comms;
   decltype(&fake_nccl_open_groups) open_groups;
   decltype(&fake_nccl_windows) windows;

@@ -7,6 +7,10 @@ extern "C" {
 void fake_nccl_reset(void);
 /* The call of this name fails from now on with ncclSystemError; null: none does. */
 void fake_nccl_fail(const char* call);
+/* The next call of this name fails so, and none after it. */
+void fake_nccl_fail_once(const char* call);
+/* Ranks that registered a window and met no other one within seconds; their call failed. */
+int fake_nccl_alone(void);
 /* What ncclCommGetAsyncError tells; 0: no error. */
 void fake_nccl_set_async(int error);
 void fake_nccl_set_version(int version);
@@ -14,6 +18,8 @@ void fake_nccl_set_version(int version);
 void fake_nccl_set_busy(int times);
 /* Communicators that were aborted. */
 int fake_nccl_aborts(void);
+/* Called when a communicator is aborted; null: nobody is. */
+void fake_nccl_on_abort(void (*hook)(void* user), void* user);
 /* Communicators that are not destroyed, and groups of calls that are not closed. */
 int fake_nccl_comms(void);
 int fake_nccl_open_groups(void);

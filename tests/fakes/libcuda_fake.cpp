@@ -284,7 +284,7 @@ CUresult cuStreamSynchronize(CUstream stream) {
 CUresult cuStreamQuery(CUstream stream) {
   TJ_ENTER(name_of(stream));
   TJ_NEED_CONTEXT();
-  return CUDA_SUCCESS;
+  return state().busy != 0 ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
 }
 CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
   TJ_ENTER(std::to_string(*mode));

@@ -5,6 +5,7 @@
 #include "fake_nccl_control.h"
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdlib>
@@ -46,8 +47,10 @@ struct Comm {
 struct State {
   std::mutex mutex;
   std::map<std::string, std::shared_ptr<World>> worlds;
-  std::string fails;
-  std::atomic<int> async{0}, version{22809}, comms{0}, windows{0}, groups{0}, ids{0}, aborts{0}, busy{0};
+  std::string fails, fails_once;
+  std::atomic<void (*)(void*)> abort_hook = nullptr;
+  std::atomic<void*> abort_user = nullptr;
+  std::atomic<int> alone{0}, async{0}, version{22809}, comms{0}, windows{0}, groups{0}, ids{0}, aborts{0}, busy{0};
 };
 State& state() {
   static auto* const instance = new State;  // outlives every static destructor of the tests
@@ -58,6 +61,10 @@ thread_local std::vector<Comm*> of_group;
 
 bool fails(const char* call) {
   const std::lock_guard lock(state().mutex);
+  if (state().fails_once == call) {
+    state().fails_once.clear();
+    return true;
+  }
   return state().fails == call;
 }
 
@@ -104,12 +111,23 @@ void fake_nccl_reset(void) {
   state().async = 0;
   state().busy = 0;
   state().aborts = 0;
+  state().alone = 0;
+  state().abort_hook = nullptr;
   state().version = 22809;
 }
 void fake_nccl_fail(const char* call) {
   const std::lock_guard lock(state().mutex);
   state().fails = call != nullptr ? call : "";
 }
+void fake_nccl_fail_once(const char* call) {
+  const std::lock_guard lock(state().mutex);
+  state().fails_once = call;
+}
+void fake_nccl_on_abort(void (*hook)(void*), void* user) {
+  state().abort_user = user;
+  state().abort_hook = hook;
+}
+int fake_nccl_alone(void) { return state().alone; }
 void fake_nccl_set_async(int error) { state().async = error; }
 void fake_nccl_set_version(int version) { state().version = version; }
 void fake_nccl_set_busy(int times) { state().busy = times; }
@@ -159,6 +177,7 @@ int ncclCommDestroy(void* comm) {
 }
 int ncclCommAbort(void* comm) {
   ++state().aborts;
+  if (const auto hook = state().abort_hook.load()) hook(state().abort_user);
   return ncclCommDestroy(comm);
 }
 int ncclCommCount(void* comm, int* count) {
@@ -210,6 +229,7 @@ int ncclRecv(void* to, std::size_t count, int, int peer, void* comm, void*) {
 }
 
 int ncclMemAlloc(void** memory, std::size_t bytes) {
+  if (fails("ncclMemAlloc")) return kSystemError;
   *memory = std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
   return 0;
 }
@@ -227,7 +247,12 @@ int ncclCommWindowRegister(void* comm, void* memory, std::size_t, void** window,
   const int number = ++of->world->registered;
   const int all = (number + of->size - 1) / of->size * of->size;
   of->world->changed.notify_all();
-  of->world->changed.wait(lock, [&] { return of->world->registered >= all; });
+  constexpr std::chrono::seconds kLong(5);  // the real one waits for good
+  if (!of->world->changed.wait_for(lock, kLong, [&] { return of->world->registered >= all; })) {
+    --of->world->registered;
+    ++state().alone;
+    return kSystemError;
+  }
   ++state().windows;
   *window = new std::vector<void*>(of->world->windows);
   return 0;

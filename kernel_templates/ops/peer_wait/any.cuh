@@ -1,8 +1,9 @@
 // A wait for other ranks that ends: the body of the graph's node, for every family.
 //
-// Decides what a lane does for its rank: it counts the slot's turns, waits for the rank's word, compares calls, and
-// tells the rank.
-// Invariant: a wait ends, with an arrival or with the time limit, and what follows in the stream runs either way.
+// Decides what a lane does for its rank: it counts the slot's turns, waits for the rank's word, compares calls, looks
+// whether the group is broken, and tells the rank.
+// Invariant: a wait ends, with an arrival or with the time limit, and what follows in the stream runs either way. No
+// rank takes bytes for good ones that came behind a wait which ended without an arrival.
 // Epochs wrap: they are compared by their difference.
 #pragma once
 
@@ -33,15 +34,23 @@ struct Watcher {
   TJ_DEVICE Watcher(const Params& p, int) : params(p) {}
 };
 
-/// Waits end from now on: the rank is reported.
-TJ_DEVICE void report(const Params& params, u32 rank, u32 epoch, u32 segment) {
-  params.missed[rank].epoch = epoch;
-  dev::store_system(&params.missed[rank].segment, segment);
-  dev::store_system(params.broken, 1);
+/// Waits end from now on, those of other ranks too: they learn it before any later work of this one, whose copies wait
+/// for nobody any more.
+TJ_DEVICE void tell_broken(const Params& params, u32 word) {
+  for (int rank = 0; rank < kMostRanks; ++rank)
+    if (params.broken_of[rank] != nullptr) dev::store_system(params.broken_of[rank], word);
 }
 
-/// Ends when the word has come to the epoch or passed it, or when the time is over: then the rank is reported. Has the
-/// rank come?
+TJ_DEVICE void report(const Params& params, u32 rank, u32 epoch, u32 segment) {
+  const u32 word = (params.own + 1) | rank << kRankBits | segment << 2 * kRankBits;
+  params.missed[rank].epoch = epoch;
+  dev::store_system(&params.missed[rank].segment, segment);
+  dev::store_system(params.broken, word);
+  tell_broken(params, word);
+}
+
+/// Ends when the word has come to the epoch or passed it, when the group is broken, or when the time is over: then the
+/// rank is reported. Has the rank come?
 TJ_DEVICE bool wait_for(const Params& params, u32 rank, u32 epoch) {
   const dev::u64 begin = dev::global_time();
   while (static_cast<int>(dev::load_system(params.words + rank) - epoch) < 0) {
@@ -55,6 +64,16 @@ TJ_DEVICE bool wait_for(const Params& params, u32 rank, u32 epoch) {
   return true;
 }
 
+/// A rank whose group another one broke says so, and tells the others: bytes may have come that it did not wait for.
+TJ_DEVICE void look_at_broken(const Params& params, u32 epoch) {
+  const u32 word = dev::load_system(params.broken);
+  if (word == 0) return;
+  tell_broken(params, word);
+  if ((word & kRankMask) == params.own + 1) return;
+  dev::store_system(&params.missed[kMostRanks].epoch, epoch);
+  dev::store_system(&params.missed[kMostRanks].segment, word);
+}
+
 template <class C>
 TJ_DEVICE void await_ranks(Watcher<C>& watcher, const Tile&, int) {
   const Params& params = watcher.params;
@@ -66,6 +85,7 @@ TJ_DEVICE void await_ranks(Watcher<C>& watcher, const Tile&, int) {
   if ((params.mask >> rank & 1u) != 0 && wait_for(params, rank, epoch - params.behind) && params.calls != nullptr &&
       dev::load_system(params.calls + rank) != params.call)
     report(params, rank, epoch, kOtherCall);
+  look_at_broken(params, epoch);
   if (params.tell[rank] != nullptr) dev::store_system(params.tell[rank], params.tells_call != 0 ? params.call : epoch);
 }
 

@@ -7,13 +7,18 @@ namespace tj::ops::peer_wait {
 
 inline constexpr int kMostRanks = 32;  ///< a lane each
 
-inline constexpr unsigned kOtherCall = 0xfffffffeu;
+/// Segments of other meanings: a rank came with other arguments, or did not let go of a slot.
+inline constexpr unsigned kOtherCall = 0xffffeu, kFreeing = 0xfffffu;
 
 /// The end of a rank's wait that ended without an arrival.
 struct Missed {
-  unsigned segment;  ///< counted from 1; 0: the rank has come; kOtherCall: it came with other arguments
+  unsigned segment;  ///< counted from 1; 0: the rank has come; kOtherCall, kFreeing
   unsigned epoch;
 };
+
+/// The same in a word, which all ranks are told: the rank that waited, counted from 1, the one that it waited for at
+/// bit kRankBits, and the segment at twice that.
+inline constexpr unsigned kRankBits = 6, kRankMask = (1u << kRankBits) - 1;
 
 /// Words for rank r stand at place r.
 struct Params {
@@ -27,8 +32,10 @@ struct Params {
   unsigned call;               ///< a number that equal arguments of all ranks have in common
   unsigned tells_call;         ///< not 0: what is told is the call
   const unsigned* calls;       ///< of the ranks that are waited for, to be compared; null: not
-  unsigned* broken;            ///< not 0: a wait has ended without an arrival, and none waits any more
-  Missed* missed;              ///< kMostRanks of them, which the host reads
+  unsigned own;                ///< this rank
+  unsigned* broken;            ///< not 0: a wait of some rank has ended without an arrival, and none waits any more
+  unsigned* broken_of[kMostRanks];  ///< the same of other ranks; null: none
+  Missed* missed;  ///< kMostRanks of them, which the host reads, then one whose segment is another rank's word
   unsigned long long limit_ns;
   int tiles;  ///< 1
 };
