@@ -18,7 +18,7 @@ struct Lone : Solver<C_> {
 /// Running sums in powers of two, then beta, of all tokens of a chunk: a warp does it, a lane two tokens.
 template <class C>
 TJ_DEVICE void take_sums(Lone<C>& lone, const Tile& tile, int, u32 gates) {
-  if (lone.own != 0) return;
+  if (lone.own != kGateWarp) return;
   const typename C::Element tag{};
   const gated_delta_rule::Params& rule = lone.params.rule;
   const int lane = static_cast<int>(dev::lane_index());
@@ -32,11 +32,6 @@ TJ_DEVICE void take_sums(Lone<C>& lone, const Tile& tile, int, u32 gates) {
     dev::store_shared(token_number(gates, lane + 32 * half), inside ? sum : 0.0f);
     dev::store_shared(token_number(beta_list<C>(gates), lane + 32 * half), inside ? beta : 0.0f);
   }
-}
-
-template <class C>
-TJ_DEVICE void multiply_keys(Lone<C>& lone, const Tile&, int, u32 k, u32 factors) {
-  square_keys(lone, k, factors);
 }
 
 template <class C>
