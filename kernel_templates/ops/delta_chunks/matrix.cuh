@@ -292,14 +292,14 @@ TJ_DEVICE void solve_third(Solver<C>& solver, const Tile&, int, u32 lower, u32 i
   solve_apart<3>(solver, lower, inverses);
 }
 
-/// A goes to memory, a warp's sixteen columns of it, and zeros above the diagonal: so many rows of it, row_bytes apart.
-template <class C>
-TJ_DEVICE void put_matrix(const Solver<C>& solver, u32 gates, unsigned char* matrix, long long row_bytes, int rows) {
+/// A fades, a warp's sixteen columns of it, and zeros above the diagonal. `put` takes each block of rows as it is in
+/// registers: transposed, the left two 8 x 8 matrices of eight columns each, of the block's rows 0 to 7 first.
+template <class C, class Put>
+TJ_DEVICE void for_blocks(const Solver<C>& solver, u32 gates, const Put& put) {
   int own = solver.own;
   dev::hold(own);  // places follow from it here, and wait in no registers
   const int lane = static_cast<int>(dev::lane_index()), first = own * kBlockRows + lane / 4;
   const float sums[2] = {sum_of<C>(gates, first), sum_of<C>(gates, first + 8)};
-  matrix += lane / 4 * row_bytes + own * 32;
 #pragma unroll
   for (int apart = 0; apart < kBlocks; ++apart) {
     const int block = (own + apart) % kBlocks;
@@ -318,13 +318,10 @@ TJ_DEVICE void put_matrix(const Solver<C>& solver, u32 gates, unsigned char* mat
               apart == 0 ? number_of_terms(solver.columns[0], 2 * w + e) : solver.solved[apart - 1][2 * w + e];
           pair[e] = apart > 0 || row >= first + 8 * (w % 2) ? number * fade : 0.0f;
         }
-        words[w] = dev::transpose_matrix(dev::pack(typename C::Element{}, pair[0], pair[1]));
+        words[w] = dev::pack(typename C::Element{}, pair[0], pair[1]);
       }
     }
-#pragma unroll
-    for (int h = 0; h < 2; ++h)
-      put_sixteen(matrix + (block * kBlockRows + 8 * h) * row_bytes, words[2 * h], words[2 * h + 1],
-                  block * kBlockRows + 8 * h + lane / 4 < rows);
+    put(block, words);
   }
 }
 

@@ -86,12 +86,12 @@ TJ_DEVICE void solve_weights(Solver<C>& solver, const Tile&, int, u32 lower, u32
   }
 }
 
-/// B fades, and goes to the record: a warp's sixteen rows of it, and zeros above the diagonal.
+/// B fades, a warp's sixteen rows of it, and zeros above the diagonal: as rows of a record.
 template <class C>
-TJ_DEVICE void put_weights(Solver<C>& solver, const Tile& tile, int, u32 gates) {
+TJ_DEVICE void put_weights(Solver<C>& solver, const Tile&, int, u32 gates, u32 weights) {
   const int lane = static_cast<int>(dev::lane_index()), own = solver.own, row = own * kBlockRows + lane / 4;
   const float sums[2] = {sum_of<C>(gates, row), sum_of<C>(gates, row + 8)};
-  unsigned char* const weights = record_of<C>(solver.params, tile) + kBlockBytes + row * kSwizzleRowBytes;
+  const u32 place = weights + first_rows(solver);
 #pragma unroll
   for (int j = 0; j < kBlocks; ++j) {
     u32 words[4] = {};
@@ -105,8 +105,7 @@ TJ_DEVICE void put_weights(Solver<C>& solver, const Tile& tile, int, u32 gates) 
 #pragma unroll
       for (int w = 0; w < 4; ++w) words[w] = dev::pack(typename C::Element{}, faded[2 * w], faded[2 * w + 1]);
     }
-#pragma unroll
-    for (int i = 0; i < 2; ++i) put_sixteen(weights + i * 8 * kSwizzleRowBytes + j * 32, words[i], words[2 + i]);
+    dev::store_matrices(dev::pieces_on(place, static_cast<u32>(2 * j)), words);
   }
 }
 
@@ -135,9 +134,28 @@ TJ_DEVICE void put_numbers(Solver<C>& solver, const Tile& tile, int, u32 factors
   }
 }
 
+/// A, as rows of a record.
 template <class C>
-TJ_DEVICE void put_blocks(Solver<C>& solver, const Tile& tile, int, u32 gates) {
-  put_matrix(solver, gates, record_of<C>(solver.params, tile), kSwizzleRowBytes, kChunk);
+TJ_DEVICE void put_blocks(Solver<C>& solver, const Tile&, int, u32 gates, u32 matrix) {
+  const u32 place = matrix + dev::pieces_on(dev::across_place(), static_cast<u32>(2 * solver.own));
+  for_blocks(solver, gates, [&](int block, const u32(&words)[4]) {
+    dev::store_matrices_transposed(place + static_cast<u32>(block * kBlockRows * kSwizzleRowBytes), words);
+  });
+}
+
+// ---- rows to memory -------------------------------------------------------------------------------------------------
+/// Brings to the record what the warps have left in shared memory.
+template <class C_>
+struct Writer {
+  using C = C_;
+  const SolveParams& params;
+  TJ_DEVICE Writer(const SolveParams& p, int) : params(p) {}
+};
+template <class C>
+TJ_DEVICE void store_record(Writer<C>& writer, const Tile& tile, int, u32 matrix, u32 weights) {
+  const int row = (tile.record * writer.params.records.heads + tile.head) * kRowsOfRecord<C>;
+  dev::store_box_4d(&writer.params.record_rows, matrix, 0, row, 0, 0);
+  dev::store_box_4d(&writer.params.record_rows, weights, 0, row + kChunk, 0, 0);
 }
 
 }  // namespace tj::ops::delta_chunks

@@ -4,10 +4,12 @@
 //   load_k -> multiply_keys -> square_keys -> compare_tokens -> multiply_queries -> weigh_queries
 //   compare_tokens -> invert_blocks -> weigh_queries      load_q -> square_queries, multiply_queries
 //   weigh_queries -> solve_weights -> put_weights -> solve_first -> solve_second -> solve_third -> put_blocks
+//   put_weights, put_blocks -> store_record
 //   square_keys, square_queries -> put_numbers      ask_gates -> sum_gates -> all that compares or puts
 // With gates of key channels multiply_faded takes the place of what multiplies and squares:
 //   load_k, load_q, sum_channels -> multiply_faded, put_faded
 #include <iterator>
+#include <utility>
 #include <vector>
 
 #include "ops/delta_chunks/params.cuh"
@@ -88,10 +90,10 @@ class SolveBuilder : delta_chunks::StepBuilder {
       if (queries >= 0) multiply_late(queries, compare, weighed, load_k, load_q);
       weights = solve_weights(compare, invert, weighed);
       then(gated, weights, 0, gates_);
-      order(weights, numbers, node(weights).latency);  // registers
     }
     const int put = below_the_diagonal(compare, invert, weights);
     then(gated, put, 0, gates_);
+    if (!alone_) store({{put, staged("matrix", k_)}, {weights, staged("weights", q_)}});
     then(put, multiply, 1);
     if (queries >= 0) then(put, queries, 1);
     if (kernel_.step == DeltaStep::solve_beside) graph_.grids = graph::Grids::joins;
@@ -225,6 +227,23 @@ class SolveBuilder : delta_chunks::StepBuilder {
     const int put = solving(alone_ ? "put_rows" : "put_blocks", weigh(kWeights, kPutWeight));
     for (const int each : solved) then(each, put);
     return put;
+  }
+  static constexpr std::int64_t kStagedBytes = std::int64_t{kChunk} * delta_chunks::kRowBytes;
+  /// Rows of a record, in the place of tokens that nothing reads any more.
+  int staged(const char* name, int tokens) {
+    const int rows = value(name, kStagedBytes, Scope::iteration, 1, 1);
+    last_value().lies_in = tokens;
+    return rows;
+  }
+  /// They leave together: a store of its own for each would have warps wait for each other twice.
+  void store(const std::vector<std::pair<int, int>>& parts) {
+    const auto bytes = static_cast<double>(kStagedBytes) * static_cast<double>(parts.size());
+    Node n = single("Writer", "store_record", delta_chunks::kSolveWarps);
+    n.async = graph::Async::store;
+    n.reservations = {of("TMA", cycles(engine_.run_cycles(bytes)))};
+    n.latency = cycles(engine_.arrival_cycles(bytes));
+    const int put = add(std::move(n));
+    for (const auto& [from, rows] : parts) then(from, put, 0, rows);
   }
   int solving(const char* body, const Work& work) {
     Node n = single(kContexts[static_cast<int>(solves_)], body, delta_chunks::kSolveWarps);
