@@ -18,6 +18,15 @@ constexpr const char* kCopiesBehindStore =
     "the thread that stores d copies the next tile's operands, too, behind its wait for the store; all warps wait for "
     "these operands before they stage d again";
 
+constexpr const char* kTurnsOfPlace =
+    "the other value in this place is filled behind the last read of this one, and whoever fills the place waits for "
+    "the other one's end as well";
+constexpr const char* kReadBeforeSync =
+    "lanes read the slot before their factors are handed on, which syncs the warp; behind that only the matrix unit "
+    "reads it, for all of a warpgroup at once";
+constexpr const char* kTokensBehindStore =
+    "tokens came into this place behind the store of what lay there, and all warps have waited for these tokens";
+
 constexpr Equivalent kEquivalents[] = {
     {"fmha_", "steady: fence before pv.0", kFencedBefore},
     {"fmha_", "steady, fast variants: fence before pv.0", kFencedBefore},
@@ -34,6 +43,15 @@ constexpr Equivalent kEquivalents[] = {
     {"chunk_wu_", "steady: warp sync before release of ring chunk",
      "lanes read the slot before their weights are handed back, which syncs the warp; behind that only the matrix unit "
      "reads it, for all of a warpgroup at once"},
+    {"delta_chunks_solve", "steady: wait ring k empty", kTurnsOfPlace},
+    {"delta_chunks_solve", "steady: wait ring q empty", kTurnsOfPlace},
+    {"delta_chunks_solve", "steady: wait ring weights empty", kTokensBehindStore},
+    {"delta_chunks_solve", "steady: wait ring matrix empty", kTokensBehindStore},
+    {"delta_chunks_solve", "steady: fence before multiply_queries", kFencedBefore},
+    {"delta_chunks_solve*_d64", "steady: warp sync before release of ring q", kReadBeforeSync},
+    {"delta_chunks_solve*_d128", "steady: warp sync before release of ring q", kReadBeforeSync},
+    {"delta_chunks_solve", "steady: warp sync before release of ring matrix",
+     "one lane alone has the slot stored and waits for that; it is the lane that hands the slot back"},
     {"fmha_", "tile end: warp sync before release of ring q",
      "every tile has keys, and then only the matrix unit reads the slot, for all of a warpgroup at once: a lane that "
      "has waited for the group knows it of the other lanes' parts"},

@@ -18,7 +18,7 @@ struct Lone : Solver<C_> {
 /// Running sums in powers of two, then beta, of all tokens of a chunk: a warp does it, a lane two tokens.
 template <class C>
 TJ_DEVICE void take_sums(Lone<C>& lone, const Tile& tile, int, u32 gates) {
-  if (lone.own != 0) return;
+  if (lone.own != kGateWarp) return;
   const typename C::Element tag{};
   const gated_delta_rule::Params& rule = lone.params.rule;
   const int lane = static_cast<int>(dev::lane_index());
@@ -34,16 +34,21 @@ TJ_DEVICE void take_sums(Lone<C>& lone, const Tile& tile, int, u32 gates) {
   }
 }
 
-template <class C>
-TJ_DEVICE void multiply_keys(Lone<C>& lone, const Tile&, int, u32 k, u32 factors) {
-  square_keys(lone, k, factors);
-}
-
+/// A goes to the caller's tensor.
 template <class C>
 TJ_DEVICE void put_rows(Lone<C>& lone, const Tile& tile, int, u32 gates) {
   const gated_delta_rule::Tokens& a = lone.params.rule.o;
-  put_matrix(lone, gates, gated_delta_rule::row_of(a, {tile.place.batch, tile.place.token, tile.head}, tile.head),
-             a.token, tile.place.rows);
+  const int row = static_cast<int>(dev::lane_index() / 4);
+  unsigned char* const matrix =
+      gated_delta_rule::row_of(a, {tile.place.batch, tile.place.token, tile.head}, tile.head) + lone.own * 32;
+  for_blocks(lone, gates, [&](int block, const u32(&words)[4]) {
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const int at = block * kBlockRows + 8 * h + row;
+      put_sixteen(matrix + at * a.token, dev::transpose_matrix(words[2 * h]), dev::transpose_matrix(words[2 * h + 1]),
+                  at < tile.place.rows);
+    }
+  });
 }
 
 }  // namespace tj::ops::delta_chunks

@@ -52,14 +52,19 @@ TJ_DEVICE void load_terms_transposed(u32 place, Terms& terms) {
   dev::load_matrices_transposed(lane_row(place) + kTermBytes, terms.low);
 }
 
-/// Matrices of a block that lie by rows in the order of columns, or the other way: a right operand that is not
-/// transposed where load_terms() has it transposed, and so on.
-TJ_DEVICE void swap_middle(Terms& terms) {
-  const u32 high = terms.high[1], low = terms.low[1];
-  terms.high[1] = terms.high[2];
-  terms.low[1] = terms.low[2];
-  terms.high[2] = high;
-  terms.low[2] = low;
+/// The same with the middle matrices in each other's place: right operands that are not transposed where load_terms()
+/// has them transposed, and the other way. Lanes name the matrices so, as moving words takes an instruction each.
+TJ_DEVICE u32 crossed_row(u32 place) {
+  const u32 lane = dev::lane_index(), matrix = lane / 8;
+  return place + lane % 8 * 16u + (matrix % 2 * 2 + matrix / 2) * 128u;
+}
+TJ_DEVICE void load_terms_crossed(u32 place, Terms& terms) {
+  dev::load_matrices(crossed_row(place), terms.high);
+  dev::load_matrices(crossed_row(place) + kTermBytes, terms.low);
+}
+TJ_DEVICE void load_terms_transposed_crossed(u32 place, Terms& terms) {
+  dev::load_matrices_transposed(crossed_row(place), terms.high);
+  dev::load_matrices_transposed(crossed_row(place) + kTermBytes, terms.low);
 }
 
 /// sums += left right, for 16 rows and 16 columns.
@@ -79,45 +84,69 @@ TJ_DEVICE void multiply_terms(float (&sums)[4], const Terms& left, const u32 (&h
 }
 
 // ---- the inverse of a block -----------------------------------------------------------------------------------------
-/// Sums of a strictly lower block in kBlockTerms bytes, four of a row in 16 bytes. Neither stores nor substitute() meet
-/// in a bank.
-TJ_DEVICE void store_sums(u32 place, const float (&sums)[8]) {
+// Of its quarters of 8 x 8, those on the diagonal are by substitution in f32, a column a lane. The one below them is a
+// product of three blocks, as those of 16 x 16 are.
+inline constexpr int kQuarterRows = 8;
+inline constexpr u32 kQuarterBytes = 272;  ///< in shared memory: both quarters' rows are read at once, from other banks
+
+/// A strictly lower block's quarters on the diagonal, in f32.
+TJ_DEVICE void store_quarters(u32 place, const float (&sums)[8]) {
+  const u32 to = place + 8u * dev::lane_index();
 #pragma unroll
-  for (int i = 0; i < 2; ++i)
-    dev::store_shared(lane_row(place) + static_cast<u32>(i) * kTermBytes,
-                      {sums[2 * i], sums[2 * i + 1], sums[4 + 2 * i], sums[5 + 2 * i]});
+  for (u32 e = 0; e < 2; ++e) {
+    dev::store_shared(to + 4 * e, sums[e]);
+    dev::store_shared(to + kQuarterBytes + 4 * e, sums[6 + e]);
+  }
 }
-/// A column of (I + L)^-1, in f32, from the first row on. All lanes read the same of L.
-TJ_DEVICE void substitute(u32 place, int column, float (&rows)[kBlockRows]) {
+/// A column of (I + L)^-1 of one of them. Of column -1 all is zero.
+TJ_DEVICE void substitute(u32 quarter, int column, float (&rows)[kQuarterRows]) {
 #pragma unroll
-  for (int row = 0; row < kBlockRows; ++row) {
-    float of_row[kBlockRows];
+  for (int row = 0; row < kQuarterRows; ++row) {
+    float of_row[kQuarterRows];
 #pragma unroll
-    for (int q = 0; q < 4 && 2 * q < row; ++q) {
+    for (int q = 0; 4 * q < row; ++q) {
       float four[4];
-      dev::load_shared(
-          place + static_cast<u32>(row / 8) * kTermBytes + static_cast<u32>(row % 8) * 64u + static_cast<u32>(q) * 16u,
-          four);
+      dev::load_shared(quarter + static_cast<u32>(row * 32 + q * 16), four);
 #pragma unroll
-      for (int e = 0; e < 4; ++e) of_row[2 * q + e % 2 + 8 * (e / 2)] = four[e];
+      for (int e = 0; e < 4; ++e) of_row[4 * q + e] = four[e];
     }
     rows[row] = row == column ? 1.0f : 0.0f;
 #pragma unroll
     for (int k = 0; k < row; ++k) rows[row] = dev::multiply_add(-of_row[k], rows[k], rows[row]);
   }
 }
-/// The transpose of a block of which lanes 0 to 15 have a column each, its matrices of columns 0 to 7 first.
-TJ_DEVICE void store_columns(u32 place, int column, const float (&rows)[kBlockRows]) {
+/// Matrices of a block that is stored transposed, columns 0 to 7 first.
+enum Quarter : u32 { kFirst = 0, kRight = 128, kBelow = 256, kLast = 384 };
+
+/// Columns of the transpose of the inverse, without the quarter below: lanes 0 to 7 have those of the first one, 8 to
+/// 15 of the last one, the others zeros.
+TJ_DEVICE void store_columns(u32 place, const float (&rows)[kQuarterRows]) {
+  const u32 lane = dev::lane_index(), matrix = lane / 8;  // in which order: first, last, right, below
+  u32 high[4], low[4];
 #pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    u32 high[4], low[4];
-#pragma unroll
-    for (int w = 0; w < 4; ++w)
-      split_pair(dev::Bf16{}, rows[8 * half + 2 * w], rows[8 * half + 2 * w + 1], high[w], low[w]);
-    const u32 to = place + static_cast<u32>(column / 8 + 2 * half) * 128u + static_cast<u32>(column % 8) * 16u;
-    dev::store_shared(to, high);
-    dev::store_shared(to + kTermBytes, low);
-  }
+  for (int w = 0; w < 4; ++w) split_pair(dev::Bf16{}, rows[2 * w], rows[2 * w + 1], high[w], low[w]);
+  const u32 to = place + (matrix == 0 ? kFirst : matrix == 1 ? kLast : matrix == 2 ? kRight : kBelow) + lane % 8 * 16u;
+  dev::store_shared(to, high);
+  dev::store_shared(to + kTermBytes, low);
+}
+/// The quarter below: T_21 = T_22 (-L_21) T_11, all of them transposed. `sums`: the block L.
+TJ_DEVICE void store_below(u32 place, const float (&sums)[8]) {
+  const u32 lane = dev::lane_index(), row = place + lane % 8 * 16u + lane / 8 % 2 * kTermBytes;
+  u32 words[2], high[2] = {}, low[2] = {};
+  dev::load_matrices(row + kFirst, words);
+  Terms left = {{words[0]}, {words[1]}};
+  split_pair(dev::Bf16{}, -sums[2], -sums[3], high[0], low[0]);
+  float product[4] = {}, below[4] = {};
+  multiply_terms(product, left, high, low);
+  split_pair(dev::Bf16{}, product[0], product[1], left.high[0], left.low[0]);
+  dev::load_matrices_transposed(row + kLast, words);
+  high[0] = words[0];
+  low[0] = words[1];
+  multiply_terms(below, left, high, low);
+  u32 first, second;
+  split_pair(dev::Bf16{}, below[0], below[1], first, second);
+  dev::store_shared(place + kBelow + 4u * lane, first);
+  dev::store_shared(place + kBelow + kTermBytes + 4u * lane, second);
 }
 
 // ---- rows to memory -------------------------------------------------------------------------------------------------

@@ -145,16 +145,15 @@ TJ_DEVICE void load_keys(u32 k, int block, int step, u32 (&keys)[4]) {
 /// Sixteen rows of a warp up to the diagonal's block, and factors that normalise the rows of k, then of q. Above the
 /// diagonal there may be anything, also what is no number.
 template <class C>
-TJ_DEVICE void multiply_faded(ChannelSolver<C>& solver, const Tile&, int, u32 k, u32 q, u32 sums, u32 factors) {
+TJ_DEVICE void multiply_faded(ChannelSolver<C>& solver, const Tile&, int, u32 k, u32 q, u32 sums, u32 factors,
+                              u32 q_factors) {
   const u32 place = first_rows(solver);
   const int own = solver.own, first = own * kBlockRows, row = first + static_cast<int>(dev::lane_index() / 4);
   float with_k[8] = {}, with_q[8] = {};  // of the diagonal's block
   square_rows(solver, k, place, factors, 1.0f);
-  square_rows(solver, q, place, token_number(factors, kChunk), solver.params.rule.scale);
+  square_rows(solver, q, place, q_factors, solver.params.rule.scale);
 #pragma unroll
-  for (int j = 0; j < kBlocks; ++j)
-#pragma unroll
-    for (int at = 0; at < 8; ++at) solver.with_k[j][at] = solver.with_q[j][at] = 0.0f;
+  for (int at = 0; at < kChunk / 2; ++at) solver.with_k[at] = solver.with_q[at] = 0.0f;
 #pragma unroll 1
   for (int step = 0; step < C::kHeadDim / kMatrixK; ++step) {
     Rows rows;
@@ -167,8 +166,8 @@ TJ_DEVICE void multiply_faded(ChannelSolver<C>& solver, const Tile&, int, u32 k,
     for (int j = 0; j < kBlocks - 1; ++j) {
       if (j >= own) continue;
       load_keys(k, j, step, keys);
-      multiply_columns<C, 0, 2>(rows, sums, j * kBlockRows, kBlockRows - 1, step, keys, solver.with_k[j],
-                                solver.with_q[j]);
+      multiply_columns<C, 0, 2>(rows, sums, j * kBlockRows, kBlockRows - 1, step, keys, block_of(solver.with_k, j),
+                                block_of(solver.with_q, j));
     }
     multiply_columns<C, 0, 1>(rows, sums, first, kMiddle, step, rows.of_k, with_k, with_q);
     multiply_columns<C, 1, 1>(rows, sums, first, kColumns + kMiddle, step, rows.of_k, with_k, with_q);
@@ -177,8 +176,9 @@ TJ_DEVICE void multiply_faded(ChannelSolver<C>& solver, const Tile&, int, u32 k,
   for (int j = 0; j < kBlocks; ++j)
 #pragma unroll
     for (int at = 0; at < 8; ++at) {
-      solver.with_k[j][at] = j == own ? with_k[at] : solver.with_k[j][at];
-      solver.with_q[j][at] = j == own ? with_q[at] : solver.with_q[j][at];
+      float &of_k = block_of(solver.with_k, j)[at], &of_q = block_of(solver.with_q, j)[at];
+      of_k = j == own ? with_k[at] : of_k;
+      of_q = j == own ? with_q[at] : of_q;
     }
 }
 

@@ -4,7 +4,7 @@
 //   L = strictLower(beta_i k_i k_j), T = (I + L)^-1, A = lower(e^(G_i - G_j) T)
 // L has no gate in it, so nothing of it overflows: with E = diag(e^G), (I + E L E^-1)^-1 = E T E^-1. What normalises
 // rows is in L. Blocks of 16 x 16 of T, i the row's and j the column's:
-//   T_jj by substitution in f32, T_ij = T_ii sum_(j <= k < i) (-L_ik) T_kj
+//   T_jj by substitution in f32 and a product (blocks.cuh), T_ij = T_ii sum_(j <= k < i) (-L_ik) T_kj
 // Warp w makes L of rows w, then T of columns w. Its blocks of T are transposed. A product's result in registers is
 // then the next left operand; right ones come from shared memory.
 // Invariant: rows of no token reach no row nor column of one.
@@ -70,6 +70,8 @@ TJ_DEVICE void load_k(Loader<C>& loader, const Tile& tile, int, u32 slot, u32 fu
 }
 inline constexpr int kBlocks = kChunk / kBlockRows, kSteps = kSwizzleColumns / kMatrixK;
 static_assert(kBlocks == kSolveWarps, "a warp has a row and a column of blocks");
+/// Those that do for all what a chunk needs once. Warps 0 and 3 have most products of blocks.
+inline constexpr int kGateWarp = 1, kNumberWarp = 2;
 
 /// A block left of the diagonal: those of row 1, of row 2, of row 3.
 TJ_DEVICE u32 lower_block(u32 lower, int row, int column) {
@@ -81,10 +83,11 @@ template <class C_>
 struct Solver {
   using C = C_;
   const SolveParams& params;
-  float with_k[kBlocks][8], with_q[kBlocks][8];  ///< k k^T, then L; q k^T, then P and B: up to the diagonal
+  float with_k[kChunk / 2], with_q[kChunk / 2];  ///< rows of k k^T; of q k^T, then P and B: up to the diagonal
+  float diagonal[8];                             ///< the diagonal's block of L
   Terms columns[kBlocks - 1];                    ///< of T, transposed, from the diagonal on
   float solved[kBlocks - 1][8];                  ///< the same below the diagonal, in f32
-  Numbers numbers;                               ///< of the first warp
+  Numbers numbers;                               ///< of the warp that sums gates
   const int own;                                 ///< the warp's row of blocks, and its column
   TJ_DEVICE Solver(const SolveParams& p, int) : params(p), own(static_cast<int>(dev::warp_index() % kSolveWarps)) {}
 };
@@ -92,7 +95,7 @@ struct Solver {
 /// Gates and beta are asked for, and added up later: memory answers after a thousand cycles.
 template <class C>
 TJ_DEVICE void ask_gates(Solver<C>& solver, const Tile& tile, int) {
-  if (solver.own == 0) solver.numbers = load_numbers<C>(solver.params.rule, tile.place, tile.head);
+  if (solver.own == kGateWarp) solver.numbers = load_numbers<C>(solver.params.rule, tile.place, tile.head);
 }
 
 // ---- products of tokens ---------------------------------------------------------------------------------------------
@@ -144,53 +147,50 @@ TJ_DEVICE u32 first_rows(const Solver<C>& solver) {
   return static_cast<u32>(solver.own) * kBlockRows * kSwizzleRowBytes + dev::down_place();
 }
 
-/// Sixteen rows of a warp, up to the diagonal's block, and zeros: with_q = q k^T, or with_k = k k^T, whose tokens are
-/// k.
-template <bool Queries, class C>
-TJ_DEVICE void multiply_rows(Solver<C>& solver, u32 tokens, u32 k) {
-  const int own = solver.own;
-  const u32 place = first_rows(solver), across = dev::across_place();
+/// Numbers of a block of columns, as a product of warps has them.
+TJ_DEVICE float (&block_of(float (&rows)[kChunk / 2], int j))[8] {
+  return *reinterpret_cast<float(*)[8]>(rows + 8 * j);
+}
+
+/// rows = tokens k^T: sixteen of each warp, as multiply_16() has them. Those behind the diagonal's block are not used.
+template <class C>
+TJ_DEVICE void multiply_rows(float (&rows)[kChunk / 2], u32 tokens, u32 k) {
+  dev::hold(rows);
+  const u64 left = dev::matrix_operand(tokens, 16, kSwizzleAtomBytes),
+            right = dev::matrix_operand(k, 16, kSwizzleAtomBytes);
 #pragma unroll
-  for (int j = 0; j < kBlocks; ++j)
-#pragma unroll
-    for (int at = 0; at < 8; ++at) (Queries ? solver.with_q : solver.with_k)[j][at] = 0.0f;
-#pragma unroll(C::kHeadDim / kMatrixK / 2)  // with more, loads run further ahead and take more registers
-  for (int step = 0; step < C::kHeadDim / kMatrixK; ++step) {
-    u32 rows[4];
-    load_rows(tokens, place, step, rows);
-#pragma unroll
-    for (int j = 0; j < kBlocks; ++j) {
-      if (j > own) continue;
-      u32 keys[4];
-      load_rows(k + static_cast<u32>(j) * kBlockRows * kSwizzleRowBytes, across, step, keys);
-      dev::multiply_16(typename C::Element{}, (Queries ? solver.with_q : solver.with_k)[j], rows, keys);
-    }
+  for (int block = 0; block < C::kHeadDim / kSwizzleColumns; ++block) {
+    const u32 further = static_cast<u32>(block) * kBlockBytes;
+    dev::matrix_multiply<dev::MatrixSteps<kSteps, kMatrixK * 2, kMatrixK * 2, 0>>(
+        typename C::Element{}, rows, dev::operand_advance(left, further), dev::operand_advance(right, further),
+        block != 0);
   }
 }
 
-/// The diagonal's block of a warp's rows of with_k. Without the holds, compilers make one load of them, from where no
-/// registers are.
+/// with_k = k k^T.
 template <class C>
-TJ_DEVICE void take_diagonal(const Solver<C>& solver, float (&diagonal)[8]) {
-#pragma unroll
-  for (float& number : diagonal) number = 0.0f;
+TJ_DEVICE void multiply_keys(Solver<C>& solver, const Tile&, int, u32 k) {
+  multiply_rows<C>(solver.with_k, k, k);
+}
+template <class C>
+TJ_DEVICE void multiply_keys_done(Solver<C>& solver) {
+  dev::hold(solver.with_k);
+}
+
+/// Factors of the rows of k, from the squares on the diagonal of k k^T. Without the holds, compilers make one load of
+/// the blocks, from where no registers are.
+template <class C>
+TJ_DEVICE void square_keys(Solver<C>& solver, const Tile&, int, u32 factors) {
+  float squares[8] = {};
 #pragma unroll
   for (int j = 0; j < kBlocks; ++j) {
     float block[8];
 #pragma unroll
-    for (int at = 0; at < 8; ++at) block[at] = solver.with_k[j][at];
+    for (int at = 0; at < 8; ++at) block[at] = block_of(solver.with_k, j)[at];
     dev::hold(block);
 #pragma unroll
-    for (int at = 0; at < 8; ++at) diagonal[at] = j == solver.own ? block[at] : diagonal[at];
+    for (int at = 0; at < 8; ++at) squares[at] = j == solver.own ? block[at] : squares[at];
   }
-}
-
-/// with_k = k k^T, and factors of k.
-template <class C>
-TJ_DEVICE void square_keys(Solver<C>& solver, u32 k, u32 factors) {
-  multiply_rows<false>(solver, k, k);
-  float squares[8];
-  take_diagonal(solver, squares);
   put_factors(solver.params.rule, token_number(factors, solver.own * kBlockRows), 1.0f, squares);
 }
 
@@ -208,35 +208,36 @@ TJ_DEVICE void numbers_of_rows(const Tile& tile, u32 list, int row, float (&numb
     numbers[i] = row + 8 * i < tile.place.rows ? dev::load_shared<float>(token_number(list, row + 8 * i)) : 0.0f;
 }
 
-/// L, in place of k k^T. Its blocks left of the diagonal go to shared memory, negative.
+/// L from k k^T. Its blocks left of the diagonal go to shared memory, negative; the diagonal's stays.
 template <class C>
 TJ_DEVICE void compare_tokens(Solver<C>& solver, const Tile& tile, int, u32 factors, u32 gates, u32 lower) {
-  const int lane = static_cast<int>(dev::lane_index()), own = solver.own, row = own * kBlockRows + lane / 4;
+  const int lane = static_cast<int>(dev::lane_index()), own = solver.own, row = lane / 4,
+            first = own * kBlockRows + row;
   const bool delta = !has(solver.params.rule, gated_delta_rule::kWithoutDelta);
   float factor[2], beta[2];
-  numbers_of_rows(tile, factors, row, factor);
-  numbers_of_rows(tile, beta_list<C>(gates), row, beta);
+  numbers_of_rows(tile, factors, first, factor);
+  numbers_of_rows(tile, beta_list<C>(gates), first, beta);
 #pragma unroll
-  for (int i = 0; i < 2; ++i) factor[i] = delta ? factor[i] * beta[i] : 0.0f;
+  for (int i = 0; i < 2; ++i) factor[i] = delta ? -factor[i] * beta[i] : 0.0f;
 #pragma unroll
   for (int j = 0; j < kBlocks; ++j) {
     if (j > own) continue;
-    float(&below)[8] = solver.with_k[j];
-    float of_column[4];
+    float of_column[4], block[8];
     numbers_of_pairs(factors, j, of_column);
 #pragma unroll
-    for (int at = 0; at < 8; ++at) {
-      const int i = at / 2 % 2, column = kBlockRows * j + at / 4 * 8 + 2 * (lane % 4) + at % 2;
-      const float number = below[at] * factor[i] * of_column[at / 4 * 2 + at % 2];
-      below[at] = column < row + 8 * i ? number : 0.0f;
-    }
-    if (j == own) continue;
-    float left[8];
+    for (int at = 0; at < 8; ++at)
+      block[at] = block_of(solver.with_k, j)[at] * factor[at / 2 % 2] * of_column[at / 4 * 2 + at % 2];
+    if (j < own) {
+      Terms terms;
+      split_block(block, terms);
+      store_terms(lower_block(lower, own, j), terms);
+    } else {
 #pragma unroll
-    for (int at = 0; at < 8; ++at) left[at] = -below[at];
-    Terms terms;
-    split_block(left, terms);
-    store_terms(lower_block(lower, own, j), terms);
+      for (int at = 0; at < 8; ++at) {
+        const int column = at / 4 * 8 + 2 * (lane % 4) + at % 2;
+        solver.diagonal[at] = column < row + 8 * (at / 2 % 2) ? -block[at] : 0.0f;
+      }
+    }
   }
 }
 
@@ -245,15 +246,15 @@ TJ_DEVICE void compare_tokens(Solver<C>& solver, const Tile& tile, int, u32 fact
 template <class C>
 TJ_DEVICE void invert_blocks(Solver<C>& solver, const Tile&, int, u32 inverses) {
   const u32 place = inverses + static_cast<u32>(solver.own * kBlockTerms);
-  const int column = static_cast<int>(dev::lane_index()) % kBlockRows;
-  float rows[kBlockRows];
-  float diagonal[8];
-  take_diagonal(solver, diagonal);
-  store_sums(place, diagonal);
+  const int lane = static_cast<int>(dev::lane_index()), quarter = lane / kQuarterRows;
+  float rows[kQuarterRows];
+  store_quarters(place, solver.diagonal);
   dev::warp_sync();
-  substitute(place, column, rows);
+  substitute(place + (quarter == 1 ? kQuarterBytes : 0), quarter < 2 ? lane % kQuarterRows : -1, rows);
   dev::warp_sync();
-  if (dev::lane_index() < kBlockRows) store_columns(place, column, rows);
+  store_columns(place, rows);
+  dev::warp_sync();
+  store_below(place, solver.diagonal);
 }
 
 /// Blocks of T so many below the diagonal. All warps write the members, so that nothing of them outlives a tile.
@@ -291,14 +292,14 @@ TJ_DEVICE void solve_third(Solver<C>& solver, const Tile&, int, u32 lower, u32 i
   solve_apart<3>(solver, lower, inverses);
 }
 
-/// A goes to memory, a warp's sixteen columns of it, and zeros above the diagonal: so many rows of it, row_bytes apart.
-template <class C>
-TJ_DEVICE void put_matrix(const Solver<C>& solver, u32 gates, unsigned char* matrix, long long row_bytes, int rows) {
+/// A fades, a warp's sixteen columns of it, and zeros above the diagonal. `put` takes each block of rows as it is in
+/// registers: transposed, the left two 8 x 8 matrices of eight columns each, of the block's rows 0 to 7 first.
+template <class C, class Put>
+TJ_DEVICE void for_blocks(const Solver<C>& solver, u32 gates, const Put& put) {
   int own = solver.own;
   dev::hold(own);  // places follow from it here, and wait in no registers
   const int lane = static_cast<int>(dev::lane_index()), first = own * kBlockRows + lane / 4;
   const float sums[2] = {sum_of<C>(gates, first), sum_of<C>(gates, first + 8)};
-  matrix += lane / 4 * row_bytes + own * 32;
 #pragma unroll
   for (int apart = 0; apart < kBlocks; ++apart) {
     const int block = (own + apart) % kBlocks;
@@ -317,13 +318,10 @@ TJ_DEVICE void put_matrix(const Solver<C>& solver, u32 gates, unsigned char* mat
               apart == 0 ? number_of_terms(solver.columns[0], 2 * w + e) : solver.solved[apart - 1][2 * w + e];
           pair[e] = apart > 0 || row >= first + 8 * (w % 2) ? number * fade : 0.0f;
         }
-        words[w] = dev::transpose_matrix(dev::pack(typename C::Element{}, pair[0], pair[1]));
+        words[w] = dev::pack(typename C::Element{}, pair[0], pair[1]);
       }
     }
-#pragma unroll
-    for (int h = 0; h < 2; ++h)
-      put_sixteen(matrix + (block * kBlockRows + 8 * h) * row_bytes, words[2 * h], words[2 * h + 1],
-                  block * kBlockRows + 8 * h + lane / 4 < rows);
+    put(block, words);
   }
 }
 

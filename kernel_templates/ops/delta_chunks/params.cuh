@@ -70,7 +70,7 @@ struct Records {
 
 /// Maps of tokens have rank 4: column, token, head, batch; with lists rank 5, boxes end with a sequence (types.cuh).
 struct SolveParams {
-  TensorMap q, k;
+  TensorMap q, k, record_rows;  ///< the last one: column, row
   gated_delta_rule::Params rule;
   Records records;
   int tiles;

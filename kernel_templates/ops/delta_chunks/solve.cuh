@@ -20,39 +20,48 @@ TJ_DEVICE void load_q(Loader<C>& loader, const Tile& tile, int, u32 slot, u32 fu
 
 template <class C>
 TJ_DEVICE void sum_gates(Solver<C>& solver, const Tile& tile, int, u32 gates) {
-  if (solver.own == 0) sum_gates<C>(solver.params.rule, solver.numbers, tile.place, gates);
+  if (solver.own == kGateWarp) sum_gates<C>(solver.params.rule, solver.numbers, tile.place, gates);
 }
 
 // ---- weights -------------------------------------------------------------------------------------------------------
-/// Products of keys, and factors that normalise the rows of k, then of q.
+/// Factors that normalise the rows of q, and their scale.
 template <class C>
-TJ_DEVICE void multiply_tokens(Solver<C>& solver, const Tile&, int, u32 k, u32 q, u32 factors) {
-  square_rows(solver, q, first_rows(solver), token_number(factors, kChunk), solver.params.rule.scale);
-  square_keys(solver, k, factors);
+TJ_DEVICE void square_queries(Solver<C>& solver, const Tile&, int, u32 q, u32 q_factors) {
+  square_rows(solver, q, first_rows(solver), q_factors, solver.params.rule.scale);
 }
-/// Products of queries with keys come later: registers.
+/// with_q = q k^T.
 template <class C>
 TJ_DEVICE void multiply_queries(Solver<C>& solver, const Tile&, int, u32 k, u32 q) {
-  multiply_rows<true>(solver, q, k);
+  multiply_rows<C>(solver.with_q, q, k);
+}
+template <class C>
+TJ_DEVICE void multiply_queries_done(Solver<C>& solver) {
+  dev::hold(solver.with_q);
+}
+
+/// Zeros above the diagonal of a block.
+TJ_DEVICE void mask_above(float (&block)[8]) {
+  const int lane = static_cast<int>(dev::lane_index());
+#pragma unroll
+  for (int at = 0; at < 8; ++at)
+    block[at] = at / 4 * 8 + 2 * (lane % 4) + at % 2 <= lane / 4 + at / 2 % 2 * 8 ? block[at] : 0.0f;
 }
 
 /// P without gates, in place of q k^T.
 template <class C>
-TJ_DEVICE void weigh_queries(Solver<C>& solver, const Tile& tile, int, u32 factors) {
+TJ_DEVICE void weigh_queries(Solver<C>& solver, const Tile& tile, int, u32 factors, u32 q_factors) {
   const int lane = static_cast<int>(dev::lane_index()), own = solver.own, row = own * kBlockRows + lane / 4;
   float factor[2];
-  numbers_of_rows(tile, token_number(factors, kChunk), row, factor);
+  numbers_of_rows(tile, q_factors, row, factor);
 #pragma unroll
   for (int j = 0; j < kBlocks; ++j) {
     if (j > own) continue;
+    float(&block)[8] = block_of(solver.with_q, j);
     float of_column[4];
     numbers_of_pairs(factors, j, of_column);
 #pragma unroll
-    for (int at = 0; at < 8; ++at) {
-      const int i = at / 2 % 2, column = kBlockRows * j + at / 4 * 8 + 2 * (lane % 4) + at % 2;
-      const float number = solver.with_q[j][at] * factor[i] * of_column[at / 4 * 2 + at % 2];
-      solver.with_q[j][at] = column <= row + 8 * i ? number : 0.0f;
-    }
+    for (int at = 0; at < 8; ++at) block[at] *= factor[at / 2 % 2] * of_column[at / 4 * 2 + at % 2];
+    if (j == own) mask_above(block);
   }
 }
 
@@ -63,56 +72,47 @@ TJ_DEVICE void solve_weights(Solver<C>& solver, const Tile&, int, u32 lower, u32
   for (int j = kBlocks - 1; j >= 0; --j) {
     if (j > solver.own) continue;
     Terms left, right;
-    split_block(solver.with_q[j], left);
-    load_terms(inverses + static_cast<u32>(j * kBlockTerms), right);
-    swap_middle(right);
+    split_block(block_of(solver.with_q, j), left);
+    load_terms_crossed(inverses + static_cast<u32>(j * kBlockTerms), right);
 #pragma unroll
-    for (float& number : solver.with_q[j]) number = 0.0f;
-    multiply_terms(solver.with_q[j], left, right);
-    if (j > 0) split_block(solver.with_q[j], left);
+    for (float& number : block_of(solver.with_q, j)) number = 0.0f;
+    multiply_terms(block_of(solver.with_q, j), left, right);
+    if (j > 0) split_block(block_of(solver.with_q, j), left);
 #pragma unroll
     for (int m = 0; m < j; ++m) {
-      load_terms_transposed(lower_block(lower, j, m), right);
-      swap_middle(right);
-      multiply_terms(solver.with_q[m], left, right);
+      load_terms_transposed_crossed(lower_block(lower, j, m), right);
+      multiply_terms(block_of(solver.with_q, m), left, right);
     }
   }
 }
 
-/// B fades, and goes to the record: a warp's sixteen rows of it, and zeros above the diagonal.
+/// B fades, a warp's sixteen rows of it, and zeros above the diagonal: as rows of a record.
 template <class C>
-TJ_DEVICE void put_weights(Solver<C>& solver, const Tile& tile, int, u32 gates) {
+TJ_DEVICE void put_weights(Solver<C>& solver, const Tile&, int, u32 gates, u32 weights) {
   const int lane = static_cast<int>(dev::lane_index()), own = solver.own, row = own * kBlockRows + lane / 4;
   const float sums[2] = {sum_of<C>(gates, row), sum_of<C>(gates, row + 8)};
-  unsigned char* const weights = record_of<C>(solver.params, tile) + kBlockBytes + row * kSwizzleRowBytes;
+  const u32 place = weights + first_rows(solver);
 #pragma unroll
   for (int j = 0; j < kBlocks; ++j) {
     u32 words[4] = {};
     if (j <= own) {
-      float column_sum[4] = {};
+      float column_sum[4] = {}, faded[8];
       if constexpr (!C::kChannelGate) numbers_of_pairs(gates, j, column_sum);
 #pragma unroll
-      for (int w = 0; w < 4; ++w) {  // two columns of row i
-        const int i = w % 2;
-        float pair[2];
+      for (int at = 0; at < 8; ++at)
+        faded[at] = block_of(solver.with_q, j)[at] * fade_between<C>(sums[at / 2 % 2], column_sum[at / 4 * 2 + at % 2]);
+      if (j == own) mask_above(faded);
 #pragma unroll
-        for (int e = 0; e < 2; ++e) {
-          const int column = kBlockRows * j + w / 2 * 8 + 2 * (lane % 4) + e;
-          const float fade = fade_between<C>(sums[i], column_sum[w / 2 * 2 + e]);
-          pair[e] = column <= row + 8 * i ? solver.with_q[j][2 * w + e] * fade : 0.0f;
-        }
-        words[w] = dev::pack(typename C::Element{}, pair[0], pair[1]);
-      }
+      for (int w = 0; w < 4; ++w) words[w] = dev::pack(typename C::Element{}, faded[2 * w], faded[2 * w + 1]);
     }
-#pragma unroll
-    for (int i = 0; i < 2; ++i) put_sixteen(weights + i * 8 * kSwizzleRowBytes + j * 32, words[i], words[2 + i]);
+    dev::store_matrices(dev::pieces_on(place, static_cast<u32>(2 * j)), words);
   }
 }
 
 // ---- numbers of tokens ----------------------------------------------------------------------------------------------
 template <class C>
-TJ_DEVICE void put_numbers(Solver<C>& solver, const Tile& tile, int, u32 factors, u32 gates) {
-  if (solver.own != kSolveWarps - 1) return;
+TJ_DEVICE void put_numbers(Solver<C>& solver, const Tile& tile, int, u32 factors, u32 q_factors, u32 gates) {
+  if (solver.own != kNumberWarp) return;
   const gated_delta_rule::Params& rule = solver.params.rule;
   const float last = sum_of<C>(gates, kChunk - 1);
   unsigned char* const record = record_of<C>(solver.params, tile) + 2 * kBlockBytes;
@@ -122,8 +122,7 @@ TJ_DEVICE void put_numbers(Solver<C>& solver, const Tile& tile, int, u32 factors
     const bool inside = token < tile.place.rows;
     const float sum = sum_of<C>(gates, token), beta = dev::load_shared<float>(token_number(beta_list<C>(gates), token)),
                 k_factor = dev::load_shared<float>(token_number(factors, token)),
-                q_factor = dev::load_shared<float>(token_number(factors, kChunk + token)),
-                before = fade_between<C>(sum, 0.0f);
+                q_factor = dev::load_shared<float>(token_number(q_factors, token)), before = fade_between<C>(sum, 0.0f);
     const auto put = [&](Number list, float value) {
       dev::store_global(reinterpret_cast<float*>(record + list * 2 * kSwizzleRowBytes + number_place(token)), value);
     };
@@ -135,9 +134,28 @@ TJ_DEVICE void put_numbers(Solver<C>& solver, const Tile& tile, int, u32 factors
   }
 }
 
+/// A, as rows of a record.
 template <class C>
-TJ_DEVICE void put_blocks(Solver<C>& solver, const Tile& tile, int, u32 gates) {
-  put_matrix(solver, gates, record_of<C>(solver.params, tile), kSwizzleRowBytes, kChunk);
+TJ_DEVICE void put_blocks(Solver<C>& solver, const Tile&, int, u32 gates, u32 matrix) {
+  const u32 place = matrix + dev::pieces_on(dev::across_place(), static_cast<u32>(2 * solver.own));
+  for_blocks(solver, gates, [&](int block, const u32(&words)[4]) {
+    dev::store_matrices_transposed(place + static_cast<u32>(block * kBlockRows * kSwizzleRowBytes), words);
+  });
+}
+
+// ---- rows to memory -------------------------------------------------------------------------------------------------
+/// Brings to the record what the warps have left in shared memory.
+template <class C_>
+struct Writer {
+  using C = C_;
+  const SolveParams& params;
+  TJ_DEVICE Writer(const SolveParams& p, int) : params(p) {}
+};
+template <class C>
+TJ_DEVICE void store_record(Writer<C>& writer, const Tile& tile, int, u32 matrix, u32 weights) {
+  const int row = (tile.record * writer.params.records.heads + tile.head) * kRowsOfRecord<C>;
+  dev::store_box_4d(&writer.params.record_rows, matrix, 0, row, 0, 0);
+  dev::store_box_4d(&writer.params.record_rows, weights, 0, row + kChunk, 0, 0);
 }
 
 }  // namespace tj::ops::delta_chunks

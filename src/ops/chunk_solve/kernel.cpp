@@ -5,6 +5,7 @@
 #include "ops/common/chunk_kernel.hpp"
 #include "ops/common/chunk_stage.hpp"
 #include "ops/common/chunk_tokens.hpp"
+#include "ops/common/machine.hpp"
 #include "ops/common/tensor_list.hpp"
 #include "ops/delta_chunks/delta_chunks.hpp"
 #include "ops/delta_chunks/launches.hpp"
@@ -98,6 +99,7 @@ class ChunkSolve final : public ChunkStage<ChunkSolveArgs, chunk_solve_from_c, k
                    1, 0, false};
     made.graph.name = request_of_fields<kChunkFields>(kOp, kernel).name;
     made.one_role = true;
+    made.definitions = matrix_widths({chunks::kChunk});
     return made;
   }
   Trial trial_of(ChunkTrial& trial, const ChunkKernel& kernel, const ChunkSizes& sizes) const override {

@@ -7,6 +7,7 @@
 #include "ops/common/trial.hpp"
 #include "ops/delta_chunks/delta_chunks.hpp"
 #include "ops/delta_chunks/fields.hpp"
+#include "ops/delta_chunks/params.cuh"
 #include "support/fail.hpp"
 #include "support/lasting.hpp"
 
@@ -56,6 +57,7 @@ class DeltaChunks final : public Op {
     if (solves(kernel.step)) {
       Candidate candidate{delta_solve_graph(kernel, arch), 1, 0, false};
       candidate.one_role = true;
+      candidate.definitions = matrix_widths({delta_chunks::kChunk});
       return {std::move(candidate)};
     }
     if (kernel.step == DeltaStep::carry) return {{delta_carry_graph(kernel, arch), kTypicalSegments, 0, false}};

@@ -23,20 +23,20 @@ std::int64_t width_of(const GatedDeltaRuleArgs& call) { return call.q.shape[at(c
 int record_rows(const GatedDeltaRuleArgs& call) {
   return delta_chunks::record_rows(static_cast<int>(width_of(call)), gates_channels(call));
 }
-support::TensorMapDesc record_map(const DeltaChunksArgs& args, DeltaStep step, std::int64_t count) {
-  const int copied = delta_chunks::copied_rows(static_cast<int>(width_of(args.call)), gates_channels(args.call),
-                                               step == DeltaStep::map);
+std::int64_t heads_of(const GatedDeltaRuleArgs& call) { return call.o.shape[at(call.o.rank - 2)]; }
+/// A copy's box has so many rows.
+support::TensorMapDesc record_map(const DeltaChunksArgs& args, int rows) {
+  const std::int64_t count = delta_chunks_records(args.call) * heads_of(args.call);
   support::TensorMapDesc desc;
   desc.base = args.memory.records;
   desc.dtype = args.call.q.dtype;
   desc.rank = 4;
   desc.dims = {64, static_cast<std::uint64_t>(count * record_rows(args.call)), 1, 1};
   desc.stride_bytes = {2, delta_chunks::kRowBytes, kMapAlignment, kMapAlignment};
-  desc.box = {64, static_cast<std::uint32_t>(copied / delta_chunks::boxes_of(copied)), 1, 1, 0};
+  desc.box = {64, static_cast<std::uint32_t>(rows), 1, 1, 0};
   return desc;
 }
 
-std::int64_t heads_of(const GatedDeltaRuleArgs& call) { return call.o.shape[at(call.o.rank - 2)]; }
 std::int64_t tokens_of(const GatedDeltaRuleArgs& call) { return call.q.shape[at(call.q.rank - 3)]; }
 
 delta_chunks::Records records_of(const DeltaChunksArgs& args, int parts, int units = 1) {
@@ -78,6 +78,10 @@ void plan_solve(const DeltaChunksArgs& args, LaunchPlan& plan) {
   plan.maps[0] = {offsetof(Params, q), token_map(call.q, listed)};
   plan.maps[1] = {offsetof(Params, k), token_map(call.k, listed)};
   plan.map_count = 2;
+  if (args.memory.records != nullptr) {
+    plan.maps[2] = {offsetof(Params, record_rows), record_map(args, kChunk)};
+    plan.map_count = 3;
+  }
   set_rule(call, p.rule);
   p.records = records_of(args, 1);
   if (!delta_chunks_in_ranges(call))
@@ -102,7 +106,9 @@ void plan_state(const DeltaChunksArgs& args, DeltaStep step, LaunchPlan& plan) {
   plan.maps[1] = {offsetof(Params, k), token_map(call.k, listed)};
   plan.maps[2] = {offsetof(Params, v), token_map(call.v, listed)};
   plan.maps[3] = {offsetof(Params, o), token_map(call.o, listed)};
-  plan.maps[4] = {offsetof(Params, record_rows), record_map(args, step, delta_chunks_records(call) * heads_of(call))};
+  const int copied =
+      delta_chunks::copied_rows(static_cast<int>(width_of(call)), gates_channels(call), step == DeltaStep::map);
+  plan.maps[4] = {offsetof(Params, record_rows), record_map(args, copied / delta_chunks::boxes_of(copied))};
   plan.map_count = 5;
   gated_delta_rule::Params rule{};
   set_rule(call, rule);

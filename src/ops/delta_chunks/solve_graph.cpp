@@ -1,12 +1,15 @@
 // The graph of records of the gated delta rule in chunks, with its costs; see delta_chunks.hpp.
 //
 // An iteration is a chunk and a head; one role does it all:
-//   load_k, load_q -> multiply_tokens -> compare_tokens -> invert_blocks -> multiply_queries -> weigh_queries
+//   load_k -> multiply_keys -> square_keys -> compare_tokens -> multiply_queries -> weigh_queries
+//   compare_tokens -> invert_blocks -> weigh_queries      load_q -> square_queries, multiply_queries
 //   weigh_queries -> solve_weights -> put_weights -> solve_first -> solve_second -> solve_third -> put_blocks
-//   multiply_tokens -> put_numbers      ask_gates -> sum_gates -> all that compares or puts
-// With gates of key channels multiply_faded takes the place of multiply_tokens:
+//   put_weights, put_blocks -> store_record
+//   square_keys, square_queries -> put_numbers      ask_gates -> sum_gates -> all that compares or puts
+// With gates of key channels multiply_faded takes the place of what multiplies and squares:
 //   load_k, load_q, sum_channels -> multiply_faded, put_faded
 #include <iterator>
+#include <utility>
 #include <vector>
 
 #include "ops/delta_chunks/params.cuh"
@@ -40,71 +43,73 @@ class SolveBuilder : delta_chunks::StepBuilder {
         channels_(solves == Solves::channels) {}
 
   Graph build() {
-    const int k = value("k", tokens_bytes(kernel_.head_dim), Scope::iteration, 1, 1),
-              q = alone_ ? -1 : value("q", tokens_bytes(kernel_.head_dim), Scope::iteration, 1, 1),
-              sums = channels_ ? value("sums", channel_bytes(), Scope::iteration, 1, 1) : -1,
-              factors = value("factors", kListBytes, Scope::iteration, 1, 1, kListAlignment),
-              gates = value("gates", channels_ ? kListBytes / 2 : kListBytes, Scope::iteration, 1, 1, kListAlignment),
-              lower = value("lower", kBelow * delta_chunks::kBlockTerms, Scope::iteration, 1, 1, kListAlignment),
-              inverses = value("inverses", kBlocks * delta_chunks::kBlockTerms, Scope::iteration, 1, 1, kListAlignment);
-    const int load_k = load("load_k", k, delta_chunks::kSolveWarps),
-              load_q = alone_ ? -1 : load("load_q", q, delta_chunks::kSolveWarps);
-    const int ask = solving("ask_gates", {.alu = kAskCycles});
-    node(ask).latency = kGateLatency;
-    node(ask).registers = kGateRegisters;
+    values();
+    const int load_k = load("load_k", k_, delta_chunks::kSolveWarps),
+              load_q = alone_ ? -1 : load("load_q", q_, delta_chunks::kSolveWarps);
+    const int ask = ask_gates();
     const int gated = solving(alone_ ? "take_sums" : "sum_gates", {.alu = kSumCycles});
     const int sum = channels_ ? sum_channels() : -1;
-    const int multiply = channels_ ? multiply_faded() : multiply_tokens();
-    const int queries = solves_ == Solves::all ? solving("multiply_queries", products(pairs())) : -1;
+    const int multiply = channels_ ? multiply_faded() : matrix("multiply_keys");
+    const int square = channels_ ? multiply : solving("square_keys", {.alu = kSquareCycles});
+    const int squared = solves_ == Solves::all ? square_queries() : multiply;
+    const int queries = solves_ == Solves::all ? matrix("multiply_queries") : -1;
     const int weighed = alone_ ? -1 : solving("weigh_queries", {.alu = kWeights * 3 / arch_.fact("f32_per_cycle")});
     const int compare = solving("compare_tokens", {.alu = kWeights * (4 + kSplit) / arch_.fact("f32_per_cycle")});
     const int numbers = alone_ ? -1 : solving("put_numbers", weigh(3.0 * kChunk, 10));
-    const int invert =
-        solving("invert_blocks",
-                {.alu = kBlocks * 32 * kBlock * kBlock / 2 / arch_.fact("f32_per_cycle") + kBlock * kChainCycles});
+    const int invert = invert_blocks();
     const int faded = channels_ ? put_faded() : -1;
     node(multiply).registers = (channels_ ? 2 : 1) * kBlocks * kRegisters;
     node(invert).registers = kRegisters;
     const auto compares = [&](int reader) {
-      then(multiply, reader, 0, factors);
-      then(gated, reader, 0, gates);
+      then(square, reader, 0, factors_);
+      if (!alone_ && reader != compare) then(squared, reader, 0, q_factors_);
+      then(gated, reader, 0, gates_);
     };
-    if (!channels_) then(load_k, multiply, 0, k);
-    if (!channels_ && !alone_) then(load_q, multiply, 0, q);
+    if (!channels_) {
+      then(load_k, multiply, 0, k_);
+      wait(multiply, square);
+    }
+    if (queries >= 0) then(load_q, squared, 0, q_);
     then(ask, gated);
     if (channels_)
       for (const int reader : {multiply, faded}) {
-        then(load_k, reader, 0, k);
-        then(load_q, reader, 0, q);
-        then(sum, reader, 0, sums);
+        then(load_k, reader, 0, k_);
+        then(load_q, reader, 0, q_);
+        then(sum, reader, 0, sums_);
       }
-    if (!alone_) {
-      then(multiply, weighed, 0, factors);
-    }
-    then(multiply, compare);
+    then(square, compare);
     compares(compare);
-    if (!alone_) compares(numbers);
-    then(compare, invert);
-    int solved = invert;
     if (!alone_) {
-      if (queries >= 0) multiply_late(queries, invert, weighed, {load_k, k, load_q, q});
-      solved = solve_weights(compare, invert, weighed, lower, inverses);
-      then(gated, solved, 0, gates);
+      then(square, weighed, 0, factors_);
+      then(squared, weighed, 0, q_factors_);
+      compares(numbers);
     }
-    const int put = below_the_diagonal(compare, invert, solved, lower, inverses);
-    then(gated, put, 0, gates);
+    then(compare, invert);
+    int weights = invert;
+    if (!alone_) {
+      if (queries >= 0) multiply_late(queries, compare, weighed, load_k, load_q);
+      weights = solve_weights(compare, invert, weighed);
+      then(gated, weights, 0, gates_);
+    }
+    const int put = below_the_diagonal(compare, invert, weights);
+    then(gated, put, 0, gates_);
+    if (!alone_) store({{put, staged("matrix", k_)}, {weights, staged("weights", q_)}});
     then(put, multiply, 1);
+    if (queries >= 0) then(put, queries, 1);
     if (kernel_.step == DeltaStep::solve_beside) graph_.grids = graph::Grids::joins;
     graph_.overhead_cycles = 2.0 * node(load_k).latency;
     return std::move(graph_);
   }
 
  private:
-  static constexpr std::int64_t kListBytes = 512, kListAlignment = 128;
+  static constexpr std::int64_t kListBytes = 256, kListAlignment = 128;
   static constexpr int kBlock = delta_chunks::kBlockRows, kBlocks = kChunk / kBlock, kDepth = 16, kRegisters = 8;
+  static constexpr int kQuarter = kBlock / 2;  // rows that are solved by substitution
+  static constexpr double kWarpFlops = 2709;   // a cycle, of an SM, on an H200: matrix_flops_per_cycle of sm_90
   static constexpr int kBelow = kBlocks * (kBlocks - 1) / 2, kWeightBlocks = kBelow + kBlocks;
   static constexpr int kTerms = 3;                               // of the products of two numbers of two terms each
   static constexpr int kGateRegisters = 6, kGateLatency = 1500;  // of 64 rows of memory, in a timeline of an H200
+  static constexpr double kSquareCycles = 60;                    // estimate: sixteen rows' squares, and their roots
   static constexpr double kAskCycles = 100, kSumCycles = 300;    // estimates, of one warp: loads; sums of 64 tokens
   static constexpr double kChainCycles = 20, kSplit = 6;  // estimates: a step of substitution; of a number in two terms
   // Estimates of a number of a channel: its gate and sum; its factor and place; what is made of it for the record.
@@ -112,17 +117,48 @@ class SolveBuilder : delta_chunks::StepBuilder {
   static constexpr double kPutWeight = 6;  // estimate: operations of a number of B or A that goes to the record
 
   static constexpr double kWeights = kWeightBlocks * kBlock * kBlock;  // of B, or of A
-  /// Products of 16 x 16 x 16.
-  Work products(double count) const {
-    return {.matrix = count * 2 * kBlock * kBlock * kDepth / arch_.fact("matrix_flops_per_cycle")};
+  void values() {
+    const auto list = [&](const char* name, std::int64_t bytes) {
+      return value(name, bytes, Scope::iteration, 1, 1, kListAlignment);
+    };
+    k_ = value("k", tokens_bytes(kernel_.head_dim), Scope::iteration, 1, 1);
+    if (!alone_) q_ = value("q", tokens_bytes(kernel_.head_dim), Scope::iteration, 1, 1);
+    if (channels_) sums_ = value("sums", channel_bytes(), Scope::iteration, 1, 1);
+    factors_ = list("factors", kListBytes);
+    if (!alone_) q_factors_ = list("q_factors", kListBytes);
+    gates_ = list("gates", (channels_ ? 1 : 2) * kListBytes);
+    lower_ = list("lower", kBelow * delta_chunks::kBlockTerms);
+    inverses_ = list("inverses", kBlocks * delta_chunks::kBlockTerms);
   }
-  double pairs() const { return double{kWeightBlocks} * kernel_.head_dim / kDepth; }
-  int multiply_tokens() {
-    const double squares = alone_ ? 0 : 2.0 * kernel_.head_dim / kDepth;
-    return solving(alone_ ? "multiply_keys" : "multiply_tokens", products(pairs() + squares));
+  /// Products of 16 x 16 x 16, by instructions of single warps.
+  static Work products(double count) { return {.matrix = count * 2 * kBlock * kBlock * kDepth / kWarpFlops}; }
+  /// 64 x 64 products of tokens, of which each warp has sixteen rows.
+  int matrix(const char* body) {
+    Node n = single(kContexts[static_cast<int>(solves_)], body, delta_chunks::kSolveWarps);
+    multiply(n, groups_, groups_.product(2.0 * kChunk * kChunk * kernel_.head_dim, kernel_.head_dim));
+    n.registers = kBlocks * kRegisters;
+    return add(std::move(n));
+  }
+  /// Two quarters by substitution; the one below them by two products of two terms, of eight columns.
+  int invert_blocks() {
+    Work work = products(double{kTerms} * kBlocks);
+    work.alu = kBlocks * 32 * kQuarter * kQuarter / 2 / arch_.fact("f32_per_cycle") + kQuarter * kChainCycles +
+               kSplit * kBlocks * 3 * kQuarter * kQuarter / arch_.fact("f32_per_cycle");
+    return solving("invert_blocks", work);
+  }
+  int square_queries() {
+    Work work = products(2.0 * kernel_.head_dim / kDepth);
+    work.alu = kSquareCycles;
+    return solving("square_queries", work);
   }
   std::int64_t channel_bytes() const { return std::int64_t{4} * kChunk * kernel_.head_dim; }
   double channel_numbers() const { return double{kChunk} * kernel_.head_dim; }
+  int ask_gates() {
+    const int ask = solving("ask_gates", {.alu = kAskCycles});
+    node(ask).latency = kGateLatency;
+    node(ask).registers = kGateRegisters;
+    return ask;
+  }
   /// A thread has a channel, and asks for sixteen tokens at a time.
   int sum_channels() {
     Work work = weigh(channel_numbers(), kGateOperations);
@@ -150,27 +186,22 @@ class SolveBuilder : delta_chunks::StepBuilder {
   Work weigh(double count, double operations) const {
     return {.exp = count / arch_.fact("exp2_per_cycle"), .alu = count * operations / arch_.fact("f32_per_cycle")};
   }
-  /// Loads and their rings.
-  struct Loaded {
-    int load_k, k, load_q, q;
-  };
-  void multiply_late(int queries, int invert, int weighed, const Loaded& loaded) {
-    then(loaded.load_k, queries, 0, loaded.k);
-    then(loaded.load_q, queries, 0, loaded.q);
-    then(invert, queries);  // registers: nothing holds L any more
-    then(queries, weighed);
-    node(queries).registers = kBlocks * kRegisters;
+  void multiply_late(int queries, int compare, int weighed, int load_k, int load_q) {
+    then(load_k, queries, 0, k_);
+    then(load_q, queries, 0, q_);
+    then(compare, queries);  // registers: nothing holds products of keys any more
+    wait(queries, weighed);
   }
   /// Each warp has the blocks of its rows of B, from P in registers. Warps that have many of them have few of T.
   /// Returns the node that puts them.
-  int solve_weights(int compare, int invert, int weighed, int lower, int inverses) {
+  int solve_weights(int compare, int invert, int weighed) {
     constexpr int kProducts = kWeightBlocks + kBlocks * (kBlocks - 1) * (kBlocks + 1) / 6;
     Work work = products(double{kTerms} * kProducts);
     work.alu = kSplit * (kWeightBlocks + kBelow) * kBlock * kBlock / arch_.fact("f32_per_cycle");
     then(invert, weighed);
     const int solve = solving("solve_weights", work);
-    then(compare, solve, 0, lower);
-    then(invert, solve, 0, inverses);
+    then(compare, solve, 0, lower_);
+    then(invert, solve, 0, inverses_);
     then(weighed, solve);
     const int put = solving("put_weights", weigh(kWeights, kPutWeight));
     then(solve, put);
@@ -178,7 +209,7 @@ class SolveBuilder : delta_chunks::StepBuilder {
   }
   /// Blocks of T so many below the diagonal: each warp has those of its columns, and goes on from them. They wait for
   /// `before`, as nothing holds products with q behind it. Returns the node that puts all of them.
-  int below_the_diagonal(int compare, int invert, int before, int lower, int inverses) {
+  int below_the_diagonal(int compare, int invert, int before) {
     constexpr const char* kBodies[] = {"solve_first", "solve_second", "solve_third"};
     int last = before;
     std::vector<int> solved = {invert};
@@ -188,8 +219,8 @@ class SolveBuilder : delta_chunks::StepBuilder {
       work.alu = kSplit * (kBlocks - apart) * 2 * kBlock * kBlock / arch_.fact("f32_per_cycle");
       const int solve = solving(kBodies[apart - 1], work);
       node(solve).registers = 2 * kRegisters;
-      then(compare, solve, 0, lower);
-      then(invert, solve, 0, inverses);
+      then(compare, solve, 0, lower_);
+      then(invert, solve, 0, inverses_);
       then(last, solve);
       solved.push_back(last = solve);
     }
@@ -197,14 +228,33 @@ class SolveBuilder : delta_chunks::StepBuilder {
     for (const int each : solved) then(each, put);
     return put;
   }
+  static constexpr std::int64_t kStagedBytes = std::int64_t{kChunk} * delta_chunks::kRowBytes;
+  /// Rows of a record, in the place of tokens that nothing reads any more.
+  int staged(const char* name, int tokens) {
+    const int rows = value(name, kStagedBytes, Scope::iteration, 1, 1);
+    last_value().lies_in = tokens;
+    return rows;
+  }
+  /// They leave together: a store of its own for each would have warps wait for each other twice.
+  void store(const std::vector<std::pair<int, int>>& parts) {
+    const auto bytes = static_cast<double>(kStagedBytes) * static_cast<double>(parts.size());
+    Node n = single("Writer", "store_record", delta_chunks::kSolveWarps);
+    n.async = graph::Async::store;
+    n.reservations = {of("TMA", cycles(engine_.run_cycles(bytes)))};
+    n.latency = cycles(engine_.arrival_cycles(bytes));
+    const int put = add(std::move(n));
+    for (const auto& [from, rows] : parts) then(from, put, 0, rows);
+  }
   int solving(const char* body, const Work& work) {
     Node n = single(kContexts[static_cast<int>(solves_)], body, delta_chunks::kSolveWarps);
     hold(n, work);
     return add(std::move(n));
   }
 
+  const Multiplier groups_{Multiplier::Way::warpgroup, arch_};
   const Solves solves_;
   const bool alone_, channels_;
+  int k_ = -1, q_ = -1, sums_ = -1, factors_ = -1, q_factors_ = -1, gates_ = -1, lower_ = -1, inverses_ = -1;
 };
 
 }  // namespace

@@ -138,12 +138,13 @@ bool JointModel::satisfied(const std::vector<int>& role, int ii, const std::vect
 std::vector<Moment> JointModel::ends(int node, int ii) const {
   std::vector<Moment> result;
   int own = -1;
-  for (const graph::Edge& edge : problem_.edges) {
-    if (edge.src != node) continue;
-    if (edge.dst == node)
+  for (const graph::Edge& edge : graph_.edges) {  // edges of places hand nothing on
+    const int src = local_[at(edge.src)], dst = local_[at(edge.dst)];
+    if (src != node || dst < 0) continue;
+    if (dst == node)
       own = own < 0 ? edge.distance : std::min(own, edge.distance);
     else
-      result.push_back({edge.dst, edge.distance * ii + problem_.length[at(edge.dst)]});
+      result.push_back({dst, edge.distance * ii + problem_.length[at(dst)]});
   }
   if (own >= 0) result.push_back({node, own * ii});
   if (result.empty()) result.push_back({node, problem_.length[at(node)]});
