@@ -30,6 +30,12 @@ constexpr const char* kTokensBehindStore =
 constexpr Equivalent kEquivalents[] = {
     {"fmha_", "steady: fence before pv.0", kFencedBefore},
     {"fmha_", "steady, fast variants: fence before pv.0", kFencedBefore},
+    {"fmha_*_d256", "steady: fence before qk.0", kFencedBefore},
+    {"fmha_*_d256", "steady, fast variants: fence before qk.0", kFencedBefore},
+    {"fmha_*_d256", "steady: commit pv.0", kClosedByNext},
+    {"fmha_*_d256", "steady, fast variants: commit pv.0", kClosedByNext},
+    {"fmha_*_d256", "prologue: wait ring v empty", kTurnsOfPlace},
+    {"fmha_*_d256", "tile end: wait ring o0 empty", kTurnsOfPlace},
     {"gemm_", "role compute0, loop: fence before mma.1", kFencedBefore},
     {"chunk_o_", "steady: fence before pv.0", kFencedBefore},
     {"chunk_o_", "steady: fence before qh.0", kFencedBefore},

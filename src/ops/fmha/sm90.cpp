@@ -39,9 +39,10 @@ constexpr int kContextRegisters = 32;
 constexpr int kMostPeeledDim = 128;           // larger head dims ask for the mask in one loop
 constexpr int kLeastSlots = 2;                // of a ring: one is filled while the other is read
 constexpr std::int64_t kBarrierBytes = 1024;  // at most, beside the rings
-// Rows of o in the place of values, at head dims that have no tables of tiles: they then leave through shared memory at
-// any head dim, 256 with blocks of 80 keys. Off until it is timed: predictions do not tell the two ways apart.
-constexpr bool kOutputInValues = false;
+// Keys that a block must have more to be worth another way of its rows of o. Of 16 heads and 16 K queries at head dims
+// 160, 192 and 256 rows in the place of values take 1 to 3% less at S 1024 than rows that leave from registers, and
+// between 2% less and 2% more at 4096 and 16384, on average 1% less (H200, 2026-11-30).
+constexpr int kWorthKeys = 32;
 constexpr int kWriterRegisters = 32;  // with 24, kernels of bf16 spill 8 to 12 bytes (NVRTC 13.0)
 
 // Cycles of one consumer's nodes, from the arch's rates and the element counts of the bodies.
@@ -195,16 +196,26 @@ int words_of(const FmhaKernel& config, int block_n) {
          fmha_feature_registers(config);
 }
 
+/// How rows of o leave.
+enum class Rows { from_registers, staged, staged_in_values };
+
 /// The widest block of keys whose words and bytes there is room for, beside so many consumers; 0 keys: none.
-FmhaGroupTile widest_tile(const FmhaKernel& config, int consumers, bool staged, const arch::Arch& arch) {
+FmhaGroupTile widest_tile(const FmhaKernel& config, int consumers, Rows rows, const arch::Arch& arch) {
   constexpr int kMostKeys = 176, kMatrixDepth = 16;
+  const bool staged = rows != Rows::from_registers;
   // As kernel_templates/arch hands 65536 registers to so many warpgroups. The role that stores staged rows takes some.
   const int words = consumers == 2 ? (staged ? 224 : 240) : consumers == 3 && staged ? 152 : 160;
-  FmhaGroupTile tile{consumers, kMostKeys, false, staged, staged && kOutputInValues};
+  FmhaGroupTile tile{consumers, kMostKeys, false, staged, rows == Rows::staged_in_values};
   while (tile.block_n > 0 && (words_of(config, tile.block_n) > words || !fits(config, tile, arch)))
     tile.block_n -= kMatrixDepth;
   tile.turns = tile.block_n <= 128;
   return tile;
+}
+/// The same with staged rows of o: beside values, or in their place where that leaves room for more keys.
+FmhaGroupTile widest_staged(const FmhaKernel& config, int consumers, const arch::Arch& arch) {
+  const FmhaGroupTile beside = widest_tile(config, consumers, Rows::staged, arch),
+                      within = widest_tile(config, consumers, Rows::staged_in_values, arch);
+  return within.block_n >= beside.block_n + kWorthKeys ? within : beside;
 }
 
 /// Few queries have one consumer, which takes the registers of two. Keys in flight bound the time: blocks of up to 128
@@ -223,7 +234,7 @@ std::vector<FmhaGroupTile> tiles(const FmhaKernel& config, const arch::Arch& arc
   // TFLOP/s without turns, at 600 and 630 with turns (H200, 2026-11-20). To repeat it: change the flag here, then
   // tests/gpu/compare.py --sizes fixed --causal false.
   if (config.packed) return packed_tiles(config, arch);
-  if (config.out_f32) return {widest_tile(config, 2, false, arch)};
+  if (config.out_f32) return {widest_tile(config, 2, Rows::from_registers, arch)};
   // Addresses and loads of a bias: at head dim 128 blocks of 128 keys spill 4 bytes, of 160 240 (NVRTC 13.0).
   const bool usual = config.value_dim == 0 && (config.head_dim == 64 || config.head_dim == 128);
   if (usual && config.head_dim == 128 && has_bias(config)) return {{2, 112, true}, {2, 96, true}};
@@ -242,8 +253,9 @@ std::vector<FmhaGroupTile> tiles(const FmhaKernel& config, const arch::Arch& arc
   std::vector<FmhaGroupTile> list;
   for (const auto& [consumers, staged] : {std::pair{2, true}, {2, false}, {3, true}, {1, true}}) {
     if (consumers == 3 && !three) continue;
-    const FmhaGroupTile tile = widest_tile(config, consumers, staged, arch);
-    const bool wider = list.empty() || staged || tile.block_n >= list.front().block_n + 32;
+    const FmhaGroupTile tile =
+        staged ? widest_staged(config, consumers, arch) : widest_tile(config, consumers, Rows::from_registers, arch);
+    const bool wider = list.empty() || staged || tile.block_n >= list.front().block_n + kWorthKeys;
     if (tile.block_n >= 48 && wider && (consumers != 1 || list.empty())) list.push_back(tile);
   }
   return list;
