@@ -76,6 +76,7 @@ TJ_DEVICE void copy_pages_by_threads(const Source& source, const Params& params,
   constexpr u32 kThreads = C::kWarps * 32, kPieces = kWholeRows ? Columns / 8 : kThreads / 16,
                 kAtOnce = kThreads / kPieces;
   constexpr int kCount = C::kBlockN;
+  static_assert(kAtOnce % 8 == 0 && kCount % kAtOnce == 0, "whole swizzle patterns at once");
   const u32 thread = dev::warp_index() % C::kWarps * 32 + dev::lane_index(), piece = thread % kPieces;
   const int row = static_cast<int>(thread / kPieces), first = first_key<C>(tile, i) + row;
   const auto* head = static_cast<const unsigned short*>(source.data) + key_head(params, tile) * source.stride_head;

@@ -146,13 +146,16 @@ std::vector<FmhaWarpTile> tiles(const FmhaKernel& config, const arch::Arch& arch
   const int deep = config.general_scale ? 32 : 48;
   // An SM without room for two blocks of 128 such rows takes one of 256, which has the same warps; else 64 rows.
   const int widest = std::max(config.head_dim, fmha_value_dim(config));
+  // 256 threads copy 32 rows of 64 columns at a time, and blocks have as many keys as some of these.
+  const bool by_32 = config.head_dim == 64 || fmha_value_dim(config) == 64;
   // Beyond 128 columns a warp has sixteen rows, whose output takes up to 128 words.
   if (widest > 128) {
     const int narrow = fmha_value_dim(config) > 192 ? 32 : 48;
-    return {{64, 4, 1, 1, false}, {narrow, 4, 1, 2, false}, {narrow, 8, 1, 1, false}, {32, 4, 1, 1, false}};
+    return {
+        {64, 4, 1, 1, false}, {narrow, 4, 1, 2, false}, {by_32 ? 32 : narrow, 8, 1, 1, false}, {32, 4, 1, 1, false}};
   }
   constexpr bool kOver = kValuesOverQueries;
-  if (widest > 64) return {{deep, 4, 2, 2, false}, {deep, 8, 2, 1, false}, {64, 4, 1, 2, kOver, kOver}};
+  if (widest > 64) return {{deep, 4, 2, 2, false}, {by_32 ? 32 : deep, 8, 2, 1, false}, {64, 4, 1, 2, kOver, kOver}};
   // Wide blocks of keys gain 4% by fewer waits an iteration, and lose as much where the diagonal cuts through many of
   // them. Threads that copy lack the registers.
   const bool wide = !mask_of(config).rows_differ() && !config.general_scale && arch.has_unit("TMA");

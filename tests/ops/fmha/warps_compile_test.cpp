@@ -28,6 +28,8 @@ TEST_CASE("no spill, registers for the blocks of an SM") {
       {"sm_80", {{"dtype", {"f16"}}, {"head-dim", {"96", "256"}}, {"causal", {"true"}}}},
       {"sm_86", {{"dtype", {"bf16"}}, {"head-dim", {"192"}}, {"value-dim", {"128"}}, {"causal", {"false"}}}},
       {"sm_120a", {{"dtype", {"f16"}}, {"head-dim", {"192", "256"}}, {"causal", {"true"}}}},
+      {"sm_80", {{"dtype", {"f16"}}, {"head-dim", {"256"}}, {"value-dim", {"64"}}, {"causal", {"false"}}}},
+      {"sm_86", {{"dtype", {"bf16"}}, {"head-dim", {"144"}}, {"value-dim", {"64"}}, {"causal", {"false"}}}},
       {"sm_80", {{"dtype", {"f16"}}, {"causal", {"both"}}, {"windowed", {"true"}}}},
       {"sm_90",
        {{"dtype", {"f16"}}, {"causal", {"true"}}, {"softcap", {"true"}}, {"alibi", {"true"}}, {"sinks", {"true"}}}},
