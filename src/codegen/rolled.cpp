@@ -118,8 +118,13 @@ bool begins_as_it_repeats(const Pattern& pattern) {
       if (event.kind == EventKind::order_arrive) event.node = -1;  // the last call of the turn, which may be lacking
     return events;
   };
+  const auto turns = [](const std::vector<Event>& events) {
+    return std::count_if(events.begin(), events.end(),
+                         [](const Event& event) { return event.kind == EventKind::order_wait; });
+  };
   if (pattern.peel == 0 || std::none_of(steady.begin(), steady.end(), is_earlier_group)) return false;
   for (int s = 0; s < pattern.peel; ++s) {
+    if (turns(pattern.prologue[static_cast<std::size_t>(s)]) != turns(steady)) return false;
     std::vector<Event> expected;
     for (Event event : compared(steady))
       if (!lacks(event) || event.iteration + s >= 0) expected.push_back(event);

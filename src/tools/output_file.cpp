@@ -161,10 +161,10 @@ void require_different_files(const std::vector<OutputPath>& outputs) {
 
 void write_output_file(const char* flag, const std::string& path, const std::string& text) {
   struct stat status{};
+  const bool there = ::stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode);
   // A file with other names, or another's, must stay what it is. So must a device and a pipe.
-  const bool plain = ::stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode) && status.st_nlink == 1 &&
-                     status.st_uid == ::geteuid();
-  const int stream = plain ? stream_into(status) : -1;
+  const bool plain = there && status.st_nlink == 1 && status.st_uid == ::geteuid();
+  const int stream = there ? stream_into(status) : -1;
   if (stream >= 0) std::cout.flush();
   int error = stream >= 0 ? support::write_all(stream, text)
               : plain     ? replace(path, status.st_mode & kModeBits, text)

@@ -58,10 +58,16 @@ TEST_CASE("a new file is whole at once wherever its writer is killed, and so is 
 }
 
 TEST_CASE("a file that standard output goes to has the words of both") {
-  for (const bool by_name : {false, true}) {
+  for (const int kind : {0, 1, 2, 3}) {
+    const bool by_name = kind % 2 != 0, two_names = kind >= 2;
     CAPTURE(by_name);
+    CAPTURE(two_names);
     const testing::Scratch scratch;
     const std::string path = scratch / "out";
+    if (two_names) {
+      testing::write_bytes(path, "");
+      REQUIRE(::link(path.c_str(), (scratch / "other").c_str()) == 0);
+    }
     std::cout.flush();  // what a runner has said so far
     CHECK(testing::wait_for(testing::start_child([&] {
             const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);

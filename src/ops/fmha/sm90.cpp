@@ -39,9 +39,8 @@ constexpr int kContextRegisters = 32;
 constexpr int kMostPeeledDim = 128;           // larger head dims ask for the mask in one loop
 constexpr int kLeastSlots = 2;                // of a ring: one is filled while the other is read
 constexpr std::int64_t kBarrierBytes = 1024;  // at most, beside the rings
-// Keys that a block must have more to be worth another way of its rows of o. Of 16 heads and 16 K queries at head dims
-// 160, 192 and 256 rows in the place of values take 1 to 3% less at S 1024 than rows that leave from registers, and
-// between 2% less and 2% more at 4096 and 16384, on average 1% less (H200, 2026-11-30).
+// Another way of a block's rows of o has to bring so many keys. Rows in the place of values take 1 to 3% less than rows
+// from registers at S 1024, head dims 160 to 256. At S 4096 and 16384 it is from 2% less to 2% more (H200, 2026-11-30).
 constexpr int kWorthKeys = 32;
 constexpr int kWriterRegisters = 32;  // with 24, kernels of bf16 spill 8 to 12 bytes (NVRTC 13.0)
 
@@ -100,8 +99,8 @@ class Builder : private FmhaBuilder {
     // each is a block of its own and the hardware hands out the longest first; calls with many tiles take the kernel
     // whose blocks draw them (fmha_draws).
     graph_.walk = mask_.tiles_differ() || config_.packed ? graph::Walk::one_tile : graph::Walk::persistent;
-    // One loop compiles in three quarters of the time of two (README.md, "Ranges of iterations"). Nothing has timed it
-    // on a GPU yet, so the head dims that were timed keep two.
+    // One loop compiles in three quarters of the time of two (README.md, "Ranges of iterations"). It takes as long as
+    // two at head dim 256, and 2 to 12% longer at 64 and 128 (H200, 2026-11-30).
     if (config_.head_dim > kMostPeeledDim) graph_.ranges = graph::Ranges::guarded;
     values(kLeastSlots);
     loads_ = engine_loads();

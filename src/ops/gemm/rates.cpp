@@ -85,8 +85,8 @@ double gemm_doubt(const GemmTile& tile, const GemmSizes& sizes, const arch::Arch
   // 2273 in 208x128x64s (H100, 2026-11-27). Those of 8-bit elements were not timed again.
   constexpr double kShared = 1.05, kFewRows = 1.1, kSomeWaves = 8;
   constexpr int kRows = 48;
-  // Nobody timed more than one wave of them. In one wave they were predicted first in seven sizes, by 5 to 7%, and lost
-  // by 1 to 23% in six (206 x 3840 x 5120: 18.2 us beside 16.8, H200, 2026-11-30).
+  // Nobody timed more than one wave of them. In one wave they were predicted first in seven sizes, by 5 to 7%. They
+  // lost in six: 206 x 3840 x 5120 took 18.2 us, and 16.8 in the best other (H200, 2026-11-30).
   constexpr double kSharedSlices = 1.1;
   if (tile.shares_slices())
     return clusters_of(sizes, tile) > cluster_places(sizes, tile, arch) ? std::numeric_limits<double>::infinity()

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -176,12 +177,9 @@ TEST_CASE("few tiles of long K are done together; calls with a limit and other w
     return ops::gemm_tiles()[static_cast<std::size_t>(ranked.choice.tile)].shares_slices();
   }));
   CHECK_FALSE(tile_of({199, 3456, 5120, 1}).shares_slices());
-  for (const int m : {40, 130, 199, 256, 589})
-    for (const int n : {512, 1280, 3456, 8192}) {
-      const ops::GemmSizes some{m, n, 8192, 1};
-      const ops::GemmTile tile = tile_of(some);
-      if (tile.shares_slices()) CHECK(ops::clusters_of(some, tile) <= ops::cluster_places(some, tile, sliced_arch()));
-    }
+  const ops::GemmTile pair = ops::gemm_tiles()[static_cast<std::size_t>(gemm_tile_named("104x128x64c2x1x2s"))];
+  CHECK(ops::gemm_doubt(pair, {199, 3456, 5120, 1}, sliced_arch()) == 1.1);
+  CHECK(std::isinf(ops::gemm_doubt(pair, {199, 8192, 5120, 1}, sliced_arch())));
   ops::GemmKernel kernel;
   kernel.tile = gemm_tile_named("16x64x128c1x1x2s");
   CHECK(ops::gemm_tile_fits(ops::gemm_tiles()[static_cast<std::size_t>(kernel.tile)], kernel));
