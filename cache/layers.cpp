@@ -31,10 +31,9 @@ int write_error(int directory, const char* name) {
 /// Is the nearest folder above that exists one that can be written?
 bool may_be_made(std::string path) {
   for (;;) {
-    const std::size_t slash = path.rfind('/');
-    path = slash == std::string::npos ? "." : path.substr(0, std::max<std::size_t>(slash, 1));
+    path = support::folder_of(path);
     const int error = write_error(AT_FDCWD, path.c_str());
-    if (error != ENOENT || slash == 0 || slash == std::string::npos) return !forbids(error);
+    if (error != ENOENT || path == "." || path == "/") return !forbids(error);
   }
 }
 

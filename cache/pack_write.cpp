@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
-#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -67,14 +66,13 @@ PackReport Store::pack(const std::string& path, const support::SecretKey* secret
   const std::vector<Layer> layers = impl_->look_at_layers();
   for (const Layer& layer : layers)
     if (!layer.problem.empty()) report.left_out.emplace_back(layer.directory, layer.problem);
-  const std::size_t slash = path.rfind('/');
-  const std::string folder = slash == std::string::npos ? "." : path.substr(0, std::max<std::size_t>(slash, 1));
+  const std::string folder = support::folder_of(path);
   const support::FileDescriptor directory(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!directory) {
     report.problem = support::errno_text(errno);
     return report;
   }
-  const std::string own_name = path.substr(slash + 1);
+  const std::string own_name = path.substr(path.rfind('/') + 1);  // npos + 1 is 0
   if (struct stat there{};
       ::fstatat(directory.get(), own_name.c_str(), &there, AT_SYMLINK_NOFOLLOW) == 0 && !S_ISREG(there.st_mode)) {
     report.problem = "it is there, and no file; give another name";

@@ -8,6 +8,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdint>
@@ -236,10 +237,13 @@ bool AtomicFile::commit_new() {
   return true;
 }
 
-bool write_file_atomically(const std::string& path, std::string_view bytes, mode_t mode, std::string* problem) {
+std::string folder_of(const std::string& path) {
   const std::size_t slash = path.rfind('/');
-  const std::string parent = slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
-  const std::string name = slash == std::string::npos ? path : path.substr(slash + 1);
+  return slash == std::string::npos ? "." : path.substr(0, std::max<std::size_t>(slash, 1));
+}
+
+bool write_file_atomically(const std::string& path, std::string_view bytes, mode_t mode, std::string* problem) {
+  const std::string parent = folder_of(path), name = path.substr(path.rfind('/') + 1);  // npos + 1 is 0
   std::string reason;
   if (name.empty() || name == "." || name == "..") {
     reason = "'" + shown_path(path) + "' does not end in a file name";

@@ -64,6 +64,9 @@ class AtomicFile {
   bool finished_ = false;
 };
 
+/// The folder that has a path's last name: "." of "x", "/" of "/x".
+std::string folder_of(const std::string& path);
+
 /// Publishes bytes under a path whose directory exists. False, with the reason, when that failed; nothing changed then.
 bool write_file_atomically(const std::string& path, std::string_view bytes, mode_t mode, std::string* problem);
 

@@ -64,7 +64,7 @@ class Pending {
     if (struct stat status{}; ::lstat(file.path.c_str(), &status) == 0) {
       error_ = EEXIST;
     } else if (!name.empty() && name != "." && name != "..") {
-      const fs::path parent = path.has_parent_path() ? path.parent_path() : ".";
+      const std::string parent = support::folder_of(file.path);
       folder_ = support::FileDescriptor(::open(parent.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
       if (!folder_) return;
       whole_.emplace(folder_.get(), name.string(), file.mode, support::Mode::masked);

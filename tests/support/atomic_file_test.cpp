@@ -221,3 +221,11 @@ TEST_CASE("only names of temporaries are taken for some: a prefix and sixteen di
     CHECK_FALSE(is_temporary_name(prefix + rest));
   CHECK_FALSE(is_temporary_name(std::string(prefix.size(), 'x') + "0123456789abcdef"));
 }
+
+TEST_CASE("the folder of a path is all before its last name") {
+  CHECK(tj::support::folder_of("x") == ".");
+  CHECK(tj::support::folder_of("a/x") == "a");
+  CHECK(tj::support::folder_of("/x") == "/");
+  CHECK(tj::support::folder_of("/a/b/x") == "/a/b");
+  CHECK(tj::support::folder_of("a/") == "a");
+}
