@@ -69,7 +69,7 @@ bool followed(const graph::Graph& graph, const sched::Schedule& schedule, int va
 bool replaced_by_copies(const graph::Graph& graph, const sched::Schedule& schedule, int value, bool bulk) {
   bool always_by_other = false, found = false;
   for (const graph::Sharing& sharing : sharings_of(graph, schedule, value)) {
-    // What a smaller value leaves of the place is filled by the own copies next.
+    // A smaller value leaves some of the place, and the own copies fill that next.
     always_by_other |= sharing.every_iteration &&
                        graph.values[at(sharing.other(value))].slot_bytes >= graph.values[at(value)].slot_bytes;
     if (sharing.first == value || sharing.every_iteration || graph.walks())

@@ -43,7 +43,7 @@ class AtomicFile {
   bool finish();
   /// For when all of these have been finished: an ending process lets them get their names.
   void publishing() noexcept { note_.publishing(); }
-  /// As commit(), but never over something that has the name: then error() is EEXIST. EPERM, EINVAL, ENOSYS,
+  /// commit() that never replaces something of that name: then error() is EEXIST. EPERM, EINVAL, ENOSYS,
   /// EOPNOTSUPP: the file system can do neither of what this needs, a rename that refuses or a link.
   bool commit_new();
 

@@ -19,7 +19,7 @@ constexpr std::size_t kLongestName = 31;
 
 enum class State { free, claimed, made };
 
-/// What is not atomic is written by the claimer alone, before the file is made.
+/// The claimer alone writes members that are not atomic, before the file is made.
 struct Slot {
   std::atomic<State> state{State::free};
   std::uint32_t owner = 0;  ///< a generation of processes
@@ -40,8 +40,8 @@ TemporaryNote::TemporaryNote(int directory, const std::string& name) noexcept {
     State expected = State::free;
     if (slot_of(place).state.compare_exchange_strong(expected, State::claimed)) slot_ = place;
   }
-  if (ending.load() ==
-      own_mark()) {  // asked behind the claim: remove_temporaries() sees the claim, or this sees that it has begun
+  // It is asked behind the claim: remove_temporaries() sees the claim, or this sees that it has begun.
+  if (ending.load() == own_mark()) {
     forget();
     slot_ = kRefused;
   }

@@ -99,7 +99,7 @@ struct Made {
   std::vector<Outcome> outcomes;
 };
 
-/// What must be in the cache at the end: the choice of each problem, and the chosen kernel.
+/// Entries that must be in the cache at the end: the choice of each problem, and the chosen kernel.
 struct Wanted {
   Made ahead;                         ///< kernels that were made before any was timed
   Made all;                           ///< choices and kernels

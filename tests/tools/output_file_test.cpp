@@ -1,5 +1,5 @@
-// Protects the files that a tool writes because its user named them: whatever ends the tool while it writes, the file
-// is there whole or as it was, and a signal leaves nothing beside it.
+// Protects the files that a tool writes because its user named them. They are there whole or as they were, whatever
+// ends the tool. A signal leaves nothing beside them.
 #include "tools/output_file.hpp"
 
 #include <doctest/doctest.h>

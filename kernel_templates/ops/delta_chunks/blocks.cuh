@@ -84,7 +84,7 @@ TJ_DEVICE void multiply_terms(float (&sums)[4], const Terms& left, const u32 (&h
 }
 
 // ---- the inverse of a block -----------------------------------------------------------------------------------------
-// Of its quarters of 8 x 8, those on the diagonal are by substitution in f32, a column a lane. The one below them is a
+// It has quarters of 8 x 8. Those on the diagonal come by substitution in f32, a column a lane. The one below them is a
 // product of three blocks, as those of 16 x 16 are.
 inline constexpr int kQuarterRows = 8;
 inline constexpr u32 kQuarterBytes = 272;  ///< in shared memory: both quarters' rows are read at once, from other banks
@@ -98,7 +98,7 @@ TJ_DEVICE void store_quarters(u32 place, const float (&sums)[8]) {
     dev::store_shared(to + kQuarterBytes + 4 * e, sums[6 + e]);
   }
 }
-/// A column of (I + L)^-1 of one of them. Of column -1 all is zero.
+/// A column of (I + L)^-1 of one of them. Column -1 is zero throughout.
 TJ_DEVICE void substitute(u32 quarter, int column, float (&rows)[kQuarterRows]) {
 #pragma unroll
   for (int row = 0; row < kQuarterRows; ++row) {
@@ -118,8 +118,8 @@ TJ_DEVICE void substitute(u32 quarter, int column, float (&rows)[kQuarterRows]) 
 /// Matrices of a block that is stored transposed, columns 0 to 7 first.
 enum Quarter : u32 { kFirst = 0, kRight = 128, kBelow = 256, kLast = 384 };
 
-/// Columns of the transpose of the inverse, without the quarter below: lanes 0 to 7 have those of the first one, 8 to
-/// 15 of the last one, the others zeros.
+/// Columns of the transpose of the inverse, without the quarter below. Lanes 0 to 7 have those of the first quarter, 8
+/// to 15 those of the last one. The other lanes have zeros.
 TJ_DEVICE void store_columns(u32 place, const float (&rows)[kQuarterRows]) {
   const u32 lane = dev::lane_index(), matrix = lane / 8;  // in which order: first, last, right, below
   u32 high[4], low[4];

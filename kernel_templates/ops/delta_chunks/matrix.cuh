@@ -70,7 +70,7 @@ TJ_DEVICE void load_k(Loader<C>& loader, const Tile& tile, int, u32 slot, u32 fu
 }
 inline constexpr int kBlocks = kChunk / kBlockRows, kSteps = kSwizzleColumns / kMatrixK;
 static_assert(kBlocks == kSolveWarps, "a warp has a row and a column of blocks");
-/// Those that do for all what a chunk needs once. Warps 0 and 3 have most products of blocks.
+/// Warps that do for all what a chunk needs once. Warps 0 and 3 have most products of blocks.
 inline constexpr int kGateWarp = 1, kNumberWarp = 2;
 
 /// A block left of the diagonal: those of row 1, of row 2, of row 3.
@@ -152,7 +152,8 @@ TJ_DEVICE float (&block_of(float (&rows)[kChunk / 2], int j))[8] {
   return *reinterpret_cast<float(*)[8]>(rows + 8 * j);
 }
 
-/// rows = tokens k^T: sixteen of each warp, as multiply_16() has them. Those behind the diagonal's block are not used.
+/// rows = tokens k^T: sixteen of each warp, as multiply_16() has them. Columns behind the diagonal's block are not
+/// used.
 template <class C>
 TJ_DEVICE void multiply_rows(float (&rows)[kChunk / 2], u32 tokens, u32 k) {
   dev::hold(rows);
@@ -293,7 +294,8 @@ TJ_DEVICE void solve_third(Solver<C>& solver, const Tile&, int, u32 lower, u32 i
 }
 
 /// A fades, a warp's sixteen columns of it, and zeros above the diagonal. `put` takes each block of rows as it is in
-/// registers: transposed, the left two 8 x 8 matrices of eight columns each, of the block's rows 0 to 7 first.
+/// registers, which is transposed. Its left two matrices of 8 x 8 have eight columns each, of the block's rows 0 to 7
+/// first.
 template <class C, class Put>
 TJ_DEVICE void for_blocks(const Solver<C>& solver, u32 gates, const Put& put) {
   int own = solver.own;

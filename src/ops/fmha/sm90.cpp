@@ -195,7 +195,7 @@ int words_of(const FmhaKernel& config, int block_n) {
          fmha_feature_registers(config);
 }
 
-/// How rows of o leave.
+/// Ways in which rows of o leave.
 enum class Rows { from_registers, staged, staged_in_values };
 
 /// The widest block of keys whose words and bytes there is room for, beside so many consumers; 0 keys: none.

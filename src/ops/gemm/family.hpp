@@ -60,7 +60,7 @@ struct GemmStoreRates {
   double slice_cycles = 0;       ///< of a block that adds what others of its cluster have sent
   double slice_sum_cycles = 0;   ///< of it, for each sum of a thread and each other block more
   double apart_factor = 1;       ///< of a byte from L2 where blocks are at different iterations of their tiles
-  /// Of a block that adds several pieces, for each sum of a thread and each piece but one.
+  /// A block that adds several pieces takes so long for each sum of a thread and each piece but one.
   double more_piece_sum_cycles = 0;
 };
 

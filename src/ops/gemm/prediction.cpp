@@ -298,10 +298,10 @@ double GemmPrediction::cycles(int parts) const {
   return parts == 1 ? product : product + sum_cycles(parts);
 }
 
-/// All clusters have as many iterations. Beside its own tiles, a cluster leaves the sums of one piece and reads one: as
-/// long as that was measured, else as fast as copies go, with a round trip between the two. Fewer tiles than clusters
-/// have more pieces each. The cluster that finishes one adds theirs one after the other, while all others are done.
-/// Sums and counters of a call take as long as those of parts.
+/// All clusters have as many iterations. Beside its own tiles, a cluster leaves the sums of one piece and reads one.
+/// That takes as long as was measured, else as copies take, with a round trip between the two. Fewer tiles than
+/// clusters have more pieces each. The cluster that finishes one adds theirs one after the other, while all others are
+/// done. Sums and counters of a call take as long as those of parts.
 double GemmPrediction::split_cycles() const {
   const double places = places_ * beside_, iterations = std::ceil(clusters_ * static_cast<double>(blocks_) / places);
   const double tiles = std::ceil(clusters_ / places);

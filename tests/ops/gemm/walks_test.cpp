@@ -45,7 +45,7 @@ TEST_CASE("a block that finishes a tile of many pieces adds them one after the o
                     hopper().clock_ghz / 1000;
   CHECK(us > 26);
   CHECK(us < 40);
-  // What tuning names is what the choice compares.
+  // Tuning names the number that the choice compares.
   const ops::RankedGemm taken = ops::rank_gemm({1990, 5120, 17912, 1}, {}, hopper()).front();
   CHECK(taken.choice.walk == ops::WalkChoice::split);
   CHECK(taken.cycles == ops::gemm_split_cycles({1990, 5120, 17912, 1}, {}, taken.choice.tile, hopper()));
