@@ -23,6 +23,7 @@
 #include "support/environment.hpp"
 #include "support/fail.hpp"
 #include "support/file_descriptor.hpp"
+#include "support/fork_safe.hpp"
 #include "support/lasting.hpp"
 #include "support/process.hpp"
 #include "support/process_end.hpp"
@@ -68,6 +69,7 @@ Live& live() {
   static constinit Lasting<Live> list;
   return list.get([] {
     in_forked_children([] {
+      if (!live().mutex.is_whole()) return;
       live().paths.clear();  // the parent's
       live().ended = false;
     });
@@ -170,6 +172,7 @@ void sweep_private_directories(const std::string& base) {
 void abandon_compiles() noexcept {
   // A second caller waits. It ends the process, and would leave what the first caller has not removed yet.
   static constinit Turn removing;
+  if (locks_are_lost()) return;  // a child that has made nothing
   end_processes();
   const std::lock_guard turn(removing);
   try {

@@ -66,11 +66,12 @@ Running& running() {
   static constinit Lasting<Running> list;
   return list.get([] {
     in_forked_children([] {
+      running().ending.store(false);
+      if (!running().mutex.is_whole()) return;
       running().groups.clear();  // the parent's
       for (const int pipe : running().pipes) ::close(pipe);
       running().pipes.clear();
       running().watchers.clear();
-      running().ending.store(false);
     });
     return Running{};
   });
