@@ -149,8 +149,12 @@ void remove_unmarked(const std::string& path) {
   ::rmdir(path.c_str());  // refused where anything is inside
 }
 
-/// Runs after the destructors of all that uses this library; threads may still be compiling.
-__attribute__((destructor)) void at_normal_end() { abandon_compiles(); }
+/// Runs after the destructors of all that uses this library; threads may still be compiling. All handlers of exit()
+/// have been taken by now: a second thread that calls it would end the process while folders are being removed.
+__attribute__((destructor)) void at_normal_end() {
+  end_first();
+  abandon_compiles();
+}
 
 }  // namespace
 
@@ -190,6 +194,7 @@ void abandon_compiles() noexcept {
 PrivateDirectory::PrivateDirectory() : generation_(process_generation()) {
   const std::string base = environment_variable("TMPDIR").value_or("/tmp");
   if (first_in(base)) sweep_private_directories(base);
+  end_first("private directories");  // so that one thread alone comes to at_normal_end()
   path_ = make_directory(base);
   owner_ = claim(path_);
 }
