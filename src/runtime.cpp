@@ -11,7 +11,9 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <memory>
 #include <mutex>
+#include <new>
 #include <utility>
 
 #include "ops/common/empty.hpp"
@@ -217,9 +219,13 @@ void Runtime::Impl::launch(const ops::Step& step, const KernelTable::Hold& held,
                         plan.params_bytes, stream);
 }
 
-Runtime::Runtime(Options options) : impl_(support::made_whole<Impl>(options)) {}
+Runtime::Runtime(Options options) : impl_((support::require_locks(), support::made_whole<Impl>(options))) {}
 Runtime::~Runtime() {
   const support::Uncancelled whole;
+  if (support::locks_are_lost()) {  // it stays: its parts would wait for locks
+    static_cast<void>(new (std::nothrow) std::shared_ptr<Impl>(std::move(impl_)));
+    return;
+  }
   impl_->workers.stop();
 }
 

@@ -191,7 +191,8 @@ const ops::Op& op_of() {
 /// Error(compile, io), which says so. Kernels that are in the cache load, also one that the parent goes on to compile.
 /// A program that wants to compile in a child forks before the first compile, or while none is under way. Or its child
 /// starts a program (exec). Only the library's own calls are known: a program that calls NVRTC itself sees to its
-/// forks.
+/// forks. A fork and the library's locks wait for each other 10 s at most, as a pthread_atfork() handler may wait for a
+/// thread that compiles. Calls in a child of a fork that was given up on throw Error(launch, invalid_argument).
 ///
 /// Calls may come while the process ends: from destructors of static objects, and from threads that go on. The end
 /// waits for compiles that are under way; one that would begin then is refused, as a compiler may be gone. Signals do

@@ -22,6 +22,7 @@
 #include "api/c_runtime.hpp"
 #include "support/c_structs.hpp"
 #include "support/fail.hpp"
+#include "support/fork_safe.hpp"
 #include "support/lasting.hpp"
 #include "support/text.hpp"
 #include "support/uncancelled.hpp"
@@ -76,7 +77,7 @@ tj_status tj_runtime_create(const tj_options* options, tj_runtime** out) {
 }
 
 void tj_runtime_destroy(tj_runtime* runtime) {
-  if (runtime == nullptr || !runtime->owned) return;
+  if (runtime == nullptr || !runtime->owned || tj::support::locks_are_lost()) return;
   const tj::support::Uncancelled whole;
   runtime->memory.clear();  // before the drivers that it came from
   delete runtime;

@@ -8,7 +8,6 @@
 #include <system_error>
 
 #include "compile/program_search.hpp"
-#include "support/atomic_file.hpp"
 #include "support/environment.hpp"
 #include "support/fail.hpp"
 
@@ -39,8 +38,7 @@ ProcessResult run_process(const std::vector<std::string>& argv, const support::P
   support::ProgramOutput output;
   const auto refuse = [&argv](int error) {
     fail(Stage::compile, Code::io,
-         cat("cannot start ", argv.front(), ": ", support::errno_text(error), "; ",
-             support::next_step(error, "check that it can be executed")));
+         cat("cannot start ", argv.front(), ": ", support::start_failure(error, "check that it can be executed")));
   };
   if (output.error() != 0) refuse(output.error());
   pid_t child = -1;

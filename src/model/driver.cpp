@@ -205,6 +205,7 @@ class Model final : public ModelDriver, public launch::PeerMemory {
 
   void launch(int device, const Kernel& kernel, const LaunchConfig& config, const void* params,
               std::size_t params_bytes, Stream) override {
+    support::require_locks();
     const support::Uncancelled whole;  // its other threads would find nobody who waits for them
     const DefaultMath math;
     check(device);

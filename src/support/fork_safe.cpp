@@ -10,7 +10,10 @@
 #include <array>
 #include <climits>
 #include <ctime>
+#include <string>
 #include <utility>
+
+#include "support/fail.hpp"
 
 namespace tj::support {
 namespace {
@@ -36,11 +39,17 @@ void wake(Word& word, int how_many) noexcept {
   ::syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, how_many, nullptr, nullptr, 0);
 }
 
-constinit Word inside{0};  ///< threads in short sections
-constinit Word forks{0};   ///< that wait for them, or are under way
+/// The count of threads in short sections, plus kFork for each fork that waits for them or is under way. One word: a
+/// thread that finds a fork is never counted, not even for a moment in which a child might see it.
+constinit Word state{0};
+constexpr std::uint32_t kFork = 1u << 20;
+constexpr std::uint32_t inside_of(std::uint32_t seen) { return seen % kFork; }
+constexpr std::uint32_t forks_of(std::uint32_t seen) { return seen / kFork; }
+
 constinit Word generation{1};
-/// Forks that have begun, counted, and the last of them that somebody has waited for as long as anybody does.
-constinit std::atomic<std::uint64_t> forks_begun{0}, waited_out{0};
+constinit std::atomic<std::uint64_t> forks_begun{0};
+/// The last fork that this thread has waited for as long as it does.
+thread_local constinit std::uint64_t waited_out = 0;
 // This thread's: short sections that it is in; forks that it is in, one in a handler of another; the process that the
 // first of them was called in; of which of them a child has begun before the list of handlers came to it.
 thread_local constinit int depth = 0, forking = 0;
@@ -52,25 +61,26 @@ constinit std::array<std::atomic<void (*)()>, kMostActions> actions{};
 
 void before_fork() {
   forks_begun.fetch_add(1);  // before it is seen to be under way
-  forks.fetch_add(1);
+  state.fetch_add(kFork);
   if (forking++ == 0) forks_from = ::getpid();
   // Inside a section of its own this thread runs foreign code, which forks to start a program: waiting for others might
   // never end.
   if (depth > 0) return;
   const auto end = Clock::now() + kLongestFork;
-  for (std::uint32_t count = inside.load(); count != 0 && Clock::now() < end; count = inside.load())
-    wait_on(inside, count, end - Clock::now());
+  for (std::uint32_t seen = state.load(); inside_of(seen) != 0 && Clock::now() < end; seen = state.load())
+    wait_on(state, seen, end - Clock::now());
 }
 
 void after_fork_in_parent() {
   --forking;
-  if (forks.fetch_sub(1) == 1) wake(forks, INT_MAX);
+  if (forks_of(state.fetch_sub(kFork)) == 1) wake(state, INT_MAX);
 }
 
 /// `own`: forks that this thread is in by now, as the child.
 void begin_child(int own) {
-  forks.store(static_cast<std::uint32_t>(own));
-  inside.store(depth > 0 ? 1 : 0);
+  const std::uint32_t own_section = depth > 0 ? 1 : 0;
+  if (inside_of(state.load()) > own_section) detail::locks_lost.store(true);
+  state.store(static_cast<std::uint32_t>(own) * kFork + own_section);
   generation.fetch_add(1);
   for (const auto& action : actions)
     if (void (*const act)() = action.load()) act();
@@ -83,15 +93,18 @@ void after_fork_in_child() {
   if (!done) begin_child(0);
 }
 
-void give_up_on(std::uint64_t fork) noexcept {
-  std::uint64_t seen = waited_out.load();
-  while (seen < fork && !waited_out.compare_exchange_weak(seen, fork)) continue;
-}
-
 // At start, so that no fork comes before it.
 [[maybe_unused]] const int kRegistered = ::pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 
 }  // namespace
+
+constinit std::atomic<bool> detail::locks_lost{false};
+
+void detail::fail_locks_lost() {
+  fail(Stage::launch, Code::invalid_argument,
+       "this process was forked while another thread of its parent was in a lock of this library, which nobody gives "
+       "back here; exec() first, or fork while no other thread calls the library");
+}
 
 /// A handler of the program's around its own fork: it cannot wait for that.
 void NoFork::enter_while_forking() noexcept {
@@ -101,7 +114,7 @@ void NoFork::enter_while_forking() noexcept {
     begun = forking;
     ++depth;
   }
-  inside.fetch_add(1);
+  state.fetch_add(1);
 }
 
 void NoFork::enter() noexcept {
@@ -109,27 +122,29 @@ void NoFork::enter() noexcept {
   if (forking > 0) [[unlikely]]
     return enter_while_forking();
   std::uint64_t last = 0;  // the fork that had begun last when the wait began
+  std::uint32_t seen = state.load();
   for (Clock::time_point end{};;) {
-    inside.fetch_add(1);
-    std::uint32_t under_way = forks.load();
-    if (under_way == 0) [[likely]]
-      return;
+    if (forks_of(seen) == 0) [[likely]] {
+      if (state.compare_exchange_weak(seen, seen + 1)) return;
+      continue;
+    }
     if (end == Clock::time_point{}) {
       end = Clock::now() + kLongestFork;
       last = forks_begun.load();
     }
     // A handler of that fork may wait for this very thread, and for all the sections that it comes to.
-    if (waited_out.load() >= last) return;
-    if (Clock::now() >= end) return give_up_on(last);
-    if (inside.fetch_sub(1) == 1) wake(inside, INT_MAX);
-    for (; under_way != 0 && Clock::now() < end && waited_out.load() < last; under_way = forks.load())
-      wait_on(forks, under_way, std::chrono::seconds(1));
+    if (waited_out < last && Clock::now() >= end) waited_out = last;
+    if (waited_out >= last) break;
+    wait_on(state, seen, end - Clock::now());
+    seen = state.load();
   }
+  state.fetch_add(1);
 }
 
 void NoFork::leave() noexcept {
   if (--depth > 0) return;
-  if (inside.fetch_sub(1) == 1 && forks.load() != 0) wake(inside, INT_MAX);
+  const std::uint32_t before = state.fetch_sub(1);
+  if (inside_of(before) == 1 && forks_of(before) != 0) wake(state, INT_MAX);
 }
 
 void Bell::ring() noexcept {

@@ -56,6 +56,7 @@ class OpenFiles {
  private:
   static void close_all() {
     OpenFiles& own = instance();
+    if (!own.mutex_.is_whole()) return;
     for (const int file : own.files_) ::close(file);
     own.files_.clear();
   }

@@ -23,6 +23,7 @@
 #include "support/environment.hpp"
 #include "support/fail.hpp"
 #include "support/file_descriptor.hpp"
+#include "support/fork_safe.hpp"
 #include "support/lasting.hpp"
 #include "support/process.hpp"
 #include "support/process_end.hpp"
@@ -68,6 +69,7 @@ Live& live() {
   static constinit Lasting<Live> list;
   return list.get([] {
     in_forked_children([] {
+      if (!live().mutex.is_whole()) return;
       live().paths.clear();  // the parent's
       live().ended = false;
     });
@@ -147,8 +149,12 @@ void remove_unmarked(const std::string& path) {
   ::rmdir(path.c_str());  // refused where anything is inside
 }
 
-/// Runs after the destructors of all that uses this library; threads may still be compiling.
-__attribute__((destructor)) void at_normal_end() { abandon_compiles(); }
+/// Runs after the destructors of all that uses this library; threads may still be compiling. All handlers of exit()
+/// have been taken by now: a second thread that calls it would end the process while folders are being removed.
+__attribute__((destructor)) void at_normal_end() {
+  end_first();
+  abandon_compiles();
+}
 
 }  // namespace
 
@@ -170,6 +176,7 @@ void sweep_private_directories(const std::string& base) {
 void abandon_compiles() noexcept {
   // A second caller waits. It ends the process, and would leave what the first caller has not removed yet.
   static constinit Turn removing;
+  if (locks_are_lost()) return;  // a child that has made nothing
   end_processes();
   const std::lock_guard turn(removing);
   try {
@@ -187,6 +194,7 @@ void abandon_compiles() noexcept {
 PrivateDirectory::PrivateDirectory() : generation_(process_generation()) {
   const std::string base = environment_variable("TMPDIR").value_or("/tmp");
   if (first_in(base)) sweep_private_directories(base);
+  end_first("private directories");  // so that one thread alone comes to at_normal_end()
   path_ = make_directory(base);
   owner_ = claim(path_);
 }

@@ -3,11 +3,13 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
@@ -21,6 +23,8 @@
 #include <thread>
 #include <utility>
 
+#include "support/atomic_file.hpp"
+#include "support/fail.hpp"
 #include "support/file_descriptor.hpp"
 #include "support/fork_safe.hpp"
 #include "support/lasting.hpp"
@@ -43,7 +47,7 @@ class Watcher {
   Watcher& operator=(const Watcher&) = delete;
 
   pid_t group() const noexcept { return group_; }  ///< 0: there is none
-  /// The program has a group of its own. This one stays: it may be the first process of the program's namespace.
+  /// The program has a group of its own.
   void leads_nobody() noexcept { group_ = 0; }
 
  private:
@@ -51,6 +55,7 @@ class Watcher {
   int into_ = -1;  ///< listed, for forked children
   FileDescriptor handle_;
   pid_t leader_ = 0, group_ = 0;
+  bool stays_ = false;  ///< it is process 1 of a namespace, for all later programs, and ends with this process alone
   std::uint32_t generation_ = process_generation();
 };
 using Watchers = std::map<pid_t, std::unique_ptr<Watcher>>;  ///< by their programs
@@ -66,11 +71,12 @@ Running& running() {
   static constinit Lasting<Running> list;
   return list.get([] {
     in_forked_children([] {
+      running().ending.store(false);
+      if (!running().mutex.is_whole()) return;
       running().groups.clear();  // the parent's
       for (const int pipe : running().pipes) ::close(pipe);
       running().pipes.clear();
       running().watchers.clear();
-      running().ending.store(false);
     });
     return Running{};
   });
@@ -84,11 +90,12 @@ Watcher::Watcher() {
   pid_t child = -1;
   if (start_program({"/bin/sh", "-c", "read gone; kill -s KILL -- \"-$$\""}, {}, child, how) != 0) return;
   leader_ = group_ = child;
+  stays_ = how.first;
   handle_ = FileDescriptor(static_cast<int>(::syscall(SYS_pidfd_open, child, 0)));
 }
 
 Watcher::~Watcher() {
-  if (generation_ != process_generation()) return;  // the parent's
+  if (stays_ || generation_ != process_generation()) return;  // or the parent's
   if (leader_ > 0) {
     // It may have ended with its group. Where nobody reaps children, its number may be another's then.
     if (handle_)
@@ -175,6 +182,13 @@ class Reaped {
   Running* list_ = nullptr;
 };
 
+/// Whether what this process starts is in another namespace of processes than itself.
+bool children_are_elsewhere() {
+  std::array<struct stat, 2> found{};
+  return ::stat("/proc/self/ns/pid", found.data()) == 0 &&
+         (::stat("/proc/self/ns/pid_for_children", &found[1]) != 0 || found[0].st_ino != found[1].st_ino);
+}
+
 /// While a process ends, nobody learns what its end has done to programs.
 void stay_if_ending() {
   if (running().ending.load()) std::this_thread::sleep_for(std::chrono::seconds(2));
@@ -203,6 +217,14 @@ int start_process(std::vector<std::string> words, std::vector<std::string> envir
   const std::lock_guard lock(running().mutex);
   running().watchers.insert(std::move(of_child));
   return 0;
+}
+
+std::string start_failure(int error, std::string_view otherwise) {
+  const bool over = error == ENOMEM && children_are_elsewhere();
+  return cat(errno_text(error), "; ",
+             over ? "the first process of the PID namespace that children of this one are in may have ended, and none "
+                    "starts there any more: let it stay (unshare --fork)"
+                  : next_step(error, otherwise));
 }
 
 int wait_for_process(pid_t child) {

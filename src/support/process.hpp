@@ -8,6 +8,7 @@
 #include <sys/types.h>
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "support/bounded_log.hpp"
@@ -25,6 +26,9 @@ enum class ProcessGroup { callers, own };
 /// program when that thread is gone.
 int start_process(std::vector<std::string> words, std::vector<std::string> environment, int output, pid_t& child,
                   ProcessGroup group = ProcessGroup::callers);
+
+/// The errno of start_process() in words, with advice: `otherwise` where none is known.
+std::string start_failure(int error, std::string_view otherwise);
 
 /// How a program ended where this process does not let its children be waited for (it ignores SIGCHLD): nobody knows.
 inline constexpr int kUnknownStatus = -1000;

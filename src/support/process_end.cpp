@@ -154,6 +154,7 @@ int register_handler(void (*run)(void*), void* argument, void* library) {
 
 void may_end_here() {
   thread_local constinit bool known = false;
+  require_locks();
   if (known) [[likely]]
     return;
   known = true;

@@ -31,7 +31,8 @@ bool process_end_is_late() noexcept;
 std::uint32_t ended_generation() noexcept;
 
 /// For each thread that uses the library: exit() in it waits for each BeforeEnd before it runs any handler, and runs
-/// none where another thread is in exit(). It is done once a thread, and takes two nanoseconds then.
+/// none where another thread is in exit(). It is done once a thread, and takes two nanoseconds then. Throws as
+/// require_locks() does.
 void may_end_here();
 
 /// Has the process's end wait for each BeforeEnd before it runs the exit handlers that are registered by now. Each call

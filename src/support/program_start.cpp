@@ -111,6 +111,7 @@ bool prepare(ProgramStart& start) {
 // It never returns, which a sanitizer of threads would wait for.
 __attribute__((no_sanitize("thread"))) int child_main(void* given) {
   ProgramStart& start = *static_cast<ProgramStart*>(given);
+  start.first = ::syscall(SYS_getpid) == 1;
   if (prepare(start)) {
     default_signals();
     bool refused = false;

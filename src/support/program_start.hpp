@@ -26,6 +26,9 @@ struct ProgramStart {
   pid_t group = 0;
   pid_t parent = 0;  ///< the process whose end ends the program; 0: none
   int error = 0;     ///< written by the child
+  /// Written by the child: it is process 1 of a namespace that unshare() has made, where nothing starts once it is
+  /// gone.
+  bool first = false;
 };
 
 /// Returns 0, or the errno that says why it could not be started. words[0] is looked up on PATH. Throws std::bad_alloc

@@ -8,13 +8,17 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <mutex>
+#include <string>
 #include <thread>
+#include <tilejit/error.hpp>
 #include <utility>
 #include <vector>
 
 #include "support/dynamic_library.hpp"
 #include "support/lasting.hpp"
+#include "support/process_end.hpp"
 #include "support/scratch.hpp"
 
 namespace {
@@ -55,7 +59,7 @@ class Busy {
 
 // Handlers of the program's that were registered before the library's. They come between the library's own two.
 std::atomic<bool> handlers_call{false}, handlers_fork{false}, handlers_wait{false};
-std::atomic<bool> handler_waits{false}, waited_for{false};
+std::atomic<bool> handler_waits{false}, waited_for{false}, other_entered{false}, other_was_in{false};
 constinit Mutex mutex_of_handlers;
 void call_in_handler() {
   if (handlers_fork.exchange(false)) {
@@ -63,8 +67,12 @@ void call_in_handler() {
     if (helper == 0) ::_exit(0);
     wait_for(helper);
   }
-  if (handlers_wait.exchange(false))
+  if (handlers_wait.exchange(false)) {
     for (handler_waits = true; !waited_for;) std::this_thread::yield();
+    std::this_thread::sleep_for(200ms);
+    other_was_in = other_entered.load();
+    handler_waits = false;
+  }
   if (handlers_call) const std::lock_guard lock(mutex_of_handlers);
 }
 __attribute__((constructor(101))) void register_first() {
@@ -99,12 +107,59 @@ TEST_CASE("a thread that a fork's handler waits for waits for that fork once, no
     for (int i = 0; i < 20; ++i) const std::lock_guard lock(mutex_of_handlers);
     waited_for = true;
   });
+  waited_for = false;
   handlers_wait = true;
-  const int status = wait_for(start_child([] { return 0; }));
+  const int status = wait_for(start_child([] { return tj::support::locks_are_lost() ? 1 : 0; }));
   waited.join();
   ::alarm(0);
   CHECK(status == 0);
   CHECK(wait_for(start_child([] { return 0; })) == 0);
+}
+
+/// True when it is refused with advice.
+template <class Call>
+bool refused(Call call) {
+  try {
+    call();
+  } catch (const tj::Error& error) {
+    return error.message.find("was forked while") != std::string::npos &&
+           error.message.find("exec() first") != std::string::npos;
+  }
+  return false;
+}
+
+TEST_CASE("a fork beside a section that waited for it in vain lets no other one begin, and its child is refused") {
+  static constinit Mutex held;
+  std::atomic<bool> over{false}, other_may{false};
+  waited_for = other_entered = other_was_in = false;
+  std::thread waited([&] {
+    while (!handler_waits) std::this_thread::yield();
+    const std::lock_guard lock(held);
+    other_may = true;
+    while (!over) std::this_thread::yield();
+  });
+  std::thread other([&] {
+    while (!other_may) std::this_thread::yield();
+    waited_for = true;  // the handler goes on beside it
+    const std::lock_guard lock(mutex_of_handlers);
+    other_entered = true;
+  });
+  handlers_wait = true;
+  const int status = wait_for(start_child([] {
+    ::alarm(60);
+    if (!tj::support::locks_are_lost() || held.is_whole() || !mutex_of_handlers.is_whole()) return 1;
+    if (!refused([] { tj::support::may_end_here(); })) return 2;
+    const pid_t grandchild = start_child([] { return tj::support::locks_are_lost() ? 0 : 1; });
+    if (wait_for(grandchild) != 0) return 3;
+    std::exit(0);  // whose handlers take no lock
+    return 4;
+  }));
+  over = true;
+  waited.join();
+  other.join();
+  CHECK(status == 0);
+  CHECK(!other_was_in);
+  CHECK(!tj::support::locks_are_lost());
 }
 
 TEST_CASE("a forked child finds each mutex free, and what it guards whole") {
@@ -120,6 +175,7 @@ TEST_CASE("a forked child finds each mutex free, and what it guards whole") {
   for (int i = 0; i < kForks; ++i)
     REQUIRE(wait_for(start_child([&] {
               ::alarm(60);
+              if (tj::support::locks_are_lost()) return 2;
               const std::lock_guard first(outer), second(inner);
               return pair[0] == pair[1] ? 0 : 1;
             })) == 0);

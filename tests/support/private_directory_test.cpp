@@ -8,6 +8,7 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
@@ -31,6 +32,29 @@ using tj::testing::has;
 using tj::testing::Scratch;
 using tj::testing::start_child;
 using tj::testing::wait_for;
+
+TEST_CASE("a second thread in exit() leaves the first one time to remove the folders of this process") {
+  const Scratch scratch;
+  const int status = wait_for(start_child([&] {
+    ::alarm(60);
+    ::setenv("TMPDIR", scratch.path().c_str(), 1);
+    constexpr int kFiles = 2000;
+    static auto* const directory = new PrivateDirectory;  // of a thread that never comes to its end
+    for (int i = 0; i < kFiles; ++i) directory->write(std::to_string(i), "");
+    std::atomic<bool> begun{false};
+    std::thread([&] {
+      begun = true;
+      for (int i = 0; std::filesystem::exists(directory->path() + "/" + std::to_string(i));)
+        i = (i + 1) % kFiles;  // until the folder is being removed
+      std::exit(7);
+    }).detach();
+    while (!begun) std::this_thread::yield();
+    std::exit(7);
+    return 1;
+  }));
+  CHECK(status == 7);
+  CHECK(tj::testing::names_in(scratch.path()).empty());
+}
 
 TEST_CASE("files stand in folders of their own names") {
   const PrivateDirectory directory;

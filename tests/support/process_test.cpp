@@ -194,6 +194,39 @@ TEST_CASE(
     CHECK(status == 0);
 }
 
+TEST_CASE("where a program is the first process of a namespace that unshare() has made, others start behind it") {
+  constexpr int kNoNamespace = 97;
+  for (const bool ended : {false, true}) {
+    CAPTURE(ended);
+    int living[2];
+    REQUIRE(::pipe(living) == 0);  // all that is started has it: it ends with the last of them
+    const int status = tj::testing::wait_for(tj::testing::start_child([&] {
+      ::alarm(100);
+      if (::unshare(CLONE_NEWPID) != 0 && ::unshare(CLONE_NEWUSER | CLONE_NEWPID) != 0) return kNoNamespace;
+      if (ended && tj::testing::wait_for(tj::testing::start_child([] { return 0; })) != 0) return 98;
+      bool over = false;
+      int wrong = 0;
+      if (!ended)
+        for (int i = 0; i < 3; ++i) wrong += limited("exit 3", 100, over).status != 3;
+      pid_t child = 0;
+      const int error = tj::support::start_process({"sh", "-c", "exit 4"}, {}, STDERR_FILENO, child);
+      if (error == 0) return wrong + (tj::support::wait_for_process(child) != 4 ? 1 : 0);
+      const std::string said = tj::support::start_failure(error, "");
+      return ended && said.find("the first process of the PID namespace") != std::string::npos ? 0 : 99;
+    }));
+    ::close(living[1]);
+    ::alarm(100);
+    char none = 0;
+    CHECK(::read(living[0], &none, 1) == 0);
+    ::alarm(0);
+    ::close(living[0]);
+    if (status == kNoNamespace)
+      MESSAGE("not tried: this machine makes no namespace of processes here");
+    else
+      CHECK(status == 0);
+  }
+}
+
 TEST_CASE("a program does not outlive the process that started it, whatever ends that") {
   const tj::testing::Scratch scratch;
   int told[2];
