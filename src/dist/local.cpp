@@ -6,6 +6,7 @@
 #include <cstring>
 #include <mutex>
 #include <new>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -46,7 +47,7 @@ class Local final : public Transport {
   void check() override {
     if (broken()) fail_broken();
   }
-  void give_up(const std::string& why) noexcept override {
+  void give_up(std::string_view why) noexcept override {
     try {
       break_with(cat("a call of rank ", rank_, " failed: ", why));
     } catch (const std::bad_alloc&) {

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <cstring>
+#include <string>
 #include <thread>
 
 #include "dist/transport.hpp"
@@ -213,7 +214,7 @@ class Nccl final : public Transport {
     return window;
   }
   void check() override { api_.check(state(), "an earlier call of NCCL", comm_); }
-  void give_up(const std::string&) noexcept override { failed_ = true; }
+  void give_up(std::string_view) noexcept override { failed_ = true; }
   void end() noexcept override { let_go(); }
 
  private:

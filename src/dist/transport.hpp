@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <memory>
 #include <span>
-#include <string>
+#include <string_view>
 #include <vector>
 
 #include <tilejit/tensor.hpp>
@@ -52,7 +52,7 @@ class Transport {
   /// Throws tj::Error(launch) for an error that has come since.
   virtual void check() = 0;
   /// A call of this rank has failed between exchanges: nothing more comes from it.
-  virtual void give_up(const std::string& why) noexcept = 0;
+  virtual void give_up(std::string_view why) noexcept = 0;
   /// Ends work of a transport that was given up, which freeing memory would wait for. No call but the destructor's
   /// comes behind it.
   virtual void end() noexcept {}

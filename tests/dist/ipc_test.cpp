@@ -132,7 +132,7 @@ TEST_CASE("where a rank cannot share or open a buffer all send messages, and say
 
 TEST_CASE("where buffers cannot grow, large calls send messages, and small ones go on using those that are open") {
   const FakeNccl nccl;
-  constexpr std::int64_t kMany = 16384, kMore = 32768;
+  constexpr std::int64_t kBetween = 4096, kMany = 16384, kMore = 32768;
   for (const char* call : {"cuIpcGetMemHandle", "cuIpcOpenMemHandle"}) {
     Machine machine;
     Runtime runtime(machine.options());
@@ -160,6 +160,12 @@ TEST_CASE("where buffers cannot grow, large calls send messages, and small ones 
     ranks.attend();
     CHECK(ranks.said == std::array<std::string, 2>());
     CHECK(copies() - before == of_call);
+    ranks.attend(kBetween);
+    CHECK(ranks.said == std::array<std::string, 2>());
+    for (const auto& member : ranks.members) {
+      const std::string told = member->description();
+      CHECK_MESSAGE(has(told, "CUDA IPC, 2 slots of 4194304 bytes; slots of 16777216 bytes cannot be opened"), told);
+    }
     ranks.members.clear();
   }
 }
