@@ -135,7 +135,7 @@ class Local final : public Transport {
     return number;
   }
 
-  /// Until every rank has done so many.
+  /// Waits until every rank has done so many.
   void wait(const char* what, std::uint64_t number, std::uint64_t Hub::Rank::* done) {
     support::Patience patience(hub_->wait_limit_s);
     while (true) {

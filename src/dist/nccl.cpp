@@ -251,7 +251,7 @@ class Nccl final : public Transport {
   void let_go() noexcept {
     if (!owned_ || ended_ || !is_here()) return;
     ended_ = true;
-    // Behind an error the other ranks may never come, and destroying waits for them.
+    // Destroying waits for the other ranks, which may never come behind an error.
     failed_ ? api_.comm_abort(comm_) : api_.comm_destroy(comm_);
   }
 

@@ -49,7 +49,7 @@ class Peers {
   Peers& operator=(const Peers&) = delete;
 
   /// Are slots of so many bytes open on all ranks? They grow where they are too small, unless the stream records a
-  /// graph: then what was missing is in description(). Those that are open stay and serve where larger ones cannot be
+  /// graph: then what was missing is in description(). Slots that are open stay and serve where larger ones cannot be
   /// opened, and as many bytes are not tried again. All ranks ask for equal bytes and get equal answers. Throws
   /// tj::Error(launch) for a rank that does not come.
   bool ready(std::size_t slot_bytes, Stream stream);

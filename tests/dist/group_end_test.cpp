@@ -1,5 +1,5 @@
-// Protects ends that go wrong: a last copy that is dropped by a thread that is cancelled, on a device that answers with
-// an error, or without memory. The fake driver does not run kernels.
+// Protects ends that go wrong: a last copy is dropped by a thread that is cancelled, on a device that answers with an
+// error, or without memory. The fake driver does not run kernels.
 #include <doctest/doctest.h>
 #include <unistd.h>
 
@@ -44,8 +44,8 @@ void fail_next(const Machine& machine, const char* call, int times, int result) 
   for (int n = 1; n <= times; ++n) machine.cuda.fail(call, before + n, result);
 }
 
-/// Behind the second launch of a call all others fail, and so does one allocation. Of the library alone: the fake's log
-/// would allocate, too.
+/// Launches of a call fail behind the second one, and so does one allocation. The fake keeps no log then, which would
+/// allocate, too.
 struct Trouble {
   const Machine& machine;
   bool events_too = false;

@@ -1,5 +1,5 @@
-// Protects what a group asks of CUDA's driver: handles are exchanged once, copies go by the side stream with a word
-// behind them, and where one rank cannot open a buffer all of them send messages. The fake driver does not run kernels.
+// Protects what a group asks of CUDA's driver: handles are exchanged once, and copies go by the side stream with a word
+// behind them. All ranks send messages where one cannot open a buffer. The fake driver does not run kernels.
 #include <doctest/doctest.h>
 
 #include <array>

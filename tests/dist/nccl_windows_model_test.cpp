@@ -1,5 +1,5 @@
-// Protects which NCCL is taken and what of it: one that is too old is named, and a new one opens the ranks' buffers by
-// its windows. Where these fail, handles go round as without them.
+// Protects which NCCL is taken and what of it. One that is too old is named, and a new one opens the ranks' buffers by
+// its windows. Handles go round where these fail, as without them.
 #include <doctest/doctest.h>
 
 #include <atomic>
