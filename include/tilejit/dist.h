@@ -58,7 +58,8 @@ TJ_C_API tj_status tj_group_create(tj_runtime* runtime, const void* id, int32_t 
 TJ_C_API tj_status tj_group_of_comm(tj_runtime* runtime, void* nccl_comm, tj_device device, tj_group** out);
 /* Writes `ranks` members on the CPU model into `out`, each for a thread of its own. */
 TJ_C_API tj_status tj_group_on_model(tj_runtime* runtime, int32_t ranks, tj_group** out);
-/* Null is ignored. */
+/* Null is ignored. Work of this rank has ended. The member meets those of the other ranks: up to 25 s pass where one
+ * does not come. Members of one process by NCCL are destroyed in threads of their own. */
 TJ_C_API void tj_group_destroy(tj_group* group);
 /* Gets the kernels of a call ready. Sends nothing. */
 TJ_C_API tj_status tj_group_prepare(tj_group* group, const tj_context_fmha_args* args);

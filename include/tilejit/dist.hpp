@@ -32,18 +32,18 @@ enum class Split : std::uint8_t { contiguous, zigzag, striped };
 /// its own rows, in the order of Split, and gets the output of these rows over the keys of all ranks.
 ///
 /// Shapes and types are FmhaArgs', with S of this rank: q [B, H, S, D]; k [B, Hkv, S, D]; v [B, Hkv, S, Dv];
-/// o [B, H, S, Dv]; lse f32 [B, H, S]. k and v have no gaps in memory, which is [B, S, Hkv, D], with heads_first
+/// o [B, H, S, Dv]; lse f32 [B, H, S]. Memory of k and v has no gaps. It is [B, S, Hkv, D], with heads_first
 /// [B, Hkv, S, D]. All ranks pass equal values of everything but addresses and, with contiguous, S.
 ///
-/// Masks count rows of the whole sequence. A window is allowed with causal; ALiBi too; sinks, ALiBi and windows with
-/// contiguous and zigzag alone. lengths has each rank's S where contiguous runs differ; empty: all have this rank's.
-/// Zigzag takes an even S.
+/// Masks count rows of the whole sequence. A window needs causal, and so does ALiBi. Sinks, ALiBi and windows go with
+/// contiguous and zigzag alone. The list lengths has each rank's S where contiguous runs differ; empty: all have this
+/// rank's. Zigzag takes an even S.
 ///
-/// Each rank gathers keys and values, from the first that its rows see to the last, and then attends. With contiguous
-/// and zigzag a row's output has the bits of a call of one GPU over the same keys in the same tile. With striped the
-/// ranks' keys are parts, whose outputs are merged in the ranks' order. On GPUs with a buffer for each other,
-/// contiguous and zigzag ranks may attend with their own keys first, where that is predicted to be faster: these and
-/// the others' are two parts then, merged in this order (TJ_DIST_ORDER=whole: never).
+/// Each rank gathers keys and values, from the first that its rows see to the last, and then attends. A row's output
+/// with contiguous and zigzag has the bits of a call of one GPU over the same keys in the same tile. The ranks' keys
+/// are parts with striped, whose outputs are merged in the ranks' order. Contiguous and zigzag ranks on GPUs with a
+/// buffer for each other attend with their own keys first where that is predicted to be faster. These and the others'
+/// are two parts then, merged in this order (TJ_DIST_ORDER=whole: never).
 struct ContextFmhaArgs {
   Tensor q, k, v, o;
   std::optional<Tensor> lse;
@@ -58,25 +58,25 @@ struct ContextFmhaArgs {
   bool heads_first = false;  ///< memory of k and v
 };
 
-/// A product whose rows of a are split over the ranks: each passes its own rows and gets the rows of all, d =
-/// activation(alpha * a b^T + beta * c + bias) as GemmArgs has it. The other ranks' rows travel while the product of
-/// those that have come is made, this rank's first.
+/// A product whose rows of a are split over the ranks: each passes its own rows and gets the rows of all.
+/// The product is GemmArgs': d = activation(alpha * a b^T + beta * c + bias). The other ranks' rows travel while the
+/// product of those that have come is made, this rank's first.
 ///
-/// product.a is [M of this rank, K], rows one behind another; product.b [N, K] is this rank's own, often its part of
-/// the columns; product.d and c are [M of all ranks, N]. a and b are f16 or bf16, without scales and batch. lengths has
-/// each rank's M; empty: all have this rank's.
+/// Shapes: product.a [M of this rank, K], rows one behind another; product.b [N, K] of this rank, often its part of the
+/// columns; product.d and c [M of all ranks, N]. Types of a and b are f16 or bf16, without scales and batch. The list
+/// lengths has each rank's M; empty: all have this rank's.
 struct AllGatherGemmArgs {
   GemmArgs product;
   std::vector<std::int64_t> lengths;
 };
 
-/// A product whose K is split over the ranks: each passes its part of K of all rows, and gets its own rows of the sum
-/// over all ranks, d = activation(alpha * sum of a b^T + beta * c + bias). Sums travel in f32 while the next ones are
-/// made, and are added in the ranks' order, of two ranks in either: equal calls give equal bits.
+/// A product whose K is split over the ranks. Each passes its part of K of all rows, and gets its own rows of the sum
+/// over all ranks: d = activation(alpha * sum of a b^T + beta * c + bias). Sums travel in f32 while the next ones are
+/// made. They are added in the ranks' order, of two ranks in either: equal calls give equal bits.
 ///
-/// product.a is [M of all ranks, K of this rank], product.b [N, K of this rank]; product.d and c are [M of this rank,
-/// N]. a and b are f16 or bf16, without scales, batch and gate. lengths has each rank's rows of d; empty: all have this
-/// rank's.
+/// Shapes: product.a [M of all ranks, K of this rank]; product.b [N, K of this rank]; product.d and c [M of this rank,
+/// N]. Types of a and b are f16 or bf16, without scales, batch and gate. The list lengths has each rank's rows of d;
+/// empty: all have this rank's.
 struct GemmReduceScatterArgs {
   GemmArgs product;
   std::vector<std::int64_t> lengths;
@@ -85,14 +85,18 @@ struct GemmReduceScatterArgs {
 /// Ranks that work together, one device each. A copy is the same member, which may outlive its runtime. Calls are
 /// collective: every rank makes the same ones in the same order, each from a thread or process of its own. Work of
 /// other communicators goes before or behind them in one order on all ranks, as NCCL asks. Graphs that recorded calls
-/// go before the last copy. All ranks record a call, or none does. A child of fork() has no group: calls of
-/// its parent's are tj::Error(launch), and dropping one does nothing there. Not thread safe: one call of a member at a
-/// time. GPUs of one host copy into buffers of each other, which the first call opens and larger
-/// ones grow: two slots, each with what a call gathers and its f32 results (up to 512 MB), or its sums. They stay until
-/// the last copy goes, older ones too where graphs were recorded. A rank has ended its work before it drops its last
-/// copy, which meets those of the others for up to 10 s, or TJ_WAIT_LIMIT if that is less: each writes into the others'
-/// buffers. Buffers of a broken group, or of one where a rank did not come, stay until the process ends. Ranks of one
-/// process by NCCL drop their last copies in threads of their own.
+/// go before the last copy. All ranks record a call, or none does. A child of fork() has no group: prepare(),
+/// collective calls and check() of its parent's are tj::Error(launch), and dropping one does nothing there. Not thread
+/// safe: one call of a member at a time.
+///
+/// GPUs of one host copy into buffers of each other, which the first call opens and larger ones grow. A buffer has two
+/// slots. Each slot holds what a call gathers and its f32 results (up to 512 MB), or its sums. Buffers stay until the
+/// last copy goes, older ones too where graphs were recorded.
+///
+/// A rank has ended its work before it drops its last copy. That copy meets those of the other ranks, as each writes
+/// into the others' buffers. It waits for them for up to 10 s, or TJ_WAIT_LIMIT if that is less. Work of this rank that
+/// has not ended is waited for, too: up to 25 s pass in all. Buffers of a broken group, or of one where a rank did not
+/// come, stay until the process ends. Ranks of one process by NCCL drop their last copies in threads of their own.
 class TJ_API Group {
  public:
   /// An id that one rank makes and brings to all others by means of its own, for NCCL's communicators. Throws
@@ -102,8 +106,8 @@ class TJ_API Group {
   /// current one (cudaSetDevice), or cpu where a library stands in for NCCL. NCCL_NVLS_ENABLE=0 must be in the
   /// environment: nothing here needs NVLink multicast, and NCCL must not set it up. Throws tj::Error.
   Group(Runtime& runtime, std::string_view id, int rank, int size, Device device);
-  /// A member that sends by the caller's ncclComm_t, which stays the caller's and outlives all copies. How it was made
-  /// is the caller's matter, NVLink multicast too.
+  /// A member that sends by the caller's ncclComm_t, which stays the caller's and outlives all copies. The caller
+  /// decides the communicator's settings, NVLink multicast too.
   Group(Runtime& runtime, void* nccl_comm, Device device);
   /// `size` ranks of one process on the CPU model: each is given to a thread of its own. No NCCL is needed.
   static std::vector<Group> on_model(Runtime& runtime, int size);
@@ -126,11 +130,12 @@ class TJ_API Group {
   void all_gather_gemm(const AllGatherGemmArgs& args, Stream stream = {});
   void prepare(const GemmReduceScatterArgs& args);
   void gemm_reduce_scatter(const GemmReduceScatterArgs& args, Stream stream = {});
-  /// Throws tj::Error(launch) when NCCL has met an error since, such as a rank that is gone, or when bytes of a rank
-  /// have not come in time, to this rank or to one that told it: then with its number, the segment and the epoch.
-  /// Likewise when a rank's arguments, as its bytes came, were not those of this one. Never waits.
+  /// Throws tj::Error(launch) when NCCL has met an error since, such as a rank that is gone. The same when bytes of a
+  /// rank have not come in time, to this rank or to one that told it. That rank's number and the segment are named. The
+  /// epoch beside them is the one at which this rank learnt of it, and stays. The same when a rank's arguments, as its
+  /// bytes came, were not those of this one. Never waits.
   void check();
-  /// How keys and values travel: "CUDA IPC, 2 slots of 4194304 bytes", or why not by copies. For people.
+  /// The way of keys and values: "CUDA IPC, 2 slots of 4194304 bytes", or why not by copies. Words for people.
   std::string description() const;
 
  private:

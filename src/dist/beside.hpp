@@ -4,7 +4,7 @@
 // caller's, also where the call throws. A capture ends with all its streams joined, and memory goes back behind work.
 #pragma once
 
-#include <tilejit/error.hpp>
+#include <exception>
 
 #include "launch/driver.hpp"
 
@@ -17,7 +17,7 @@ class Beside {
   ~Beside() {
     try {
       end();
-    } catch (const Error&) {  // a device that is lost has no order to keep
+    } catch (const std::exception&) {  // a device that is lost has no order to keep
     }
   }
   Beside(const Beside&) = delete;

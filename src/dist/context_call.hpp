@@ -1,7 +1,7 @@
 // A call of attention over a split sequence, checked: what a rank gathers and which calls of attention follow.
 //
-// Decides what a call must look like, and the tensors of the calls behind it. Who needs which rows is split.hpp's.
-// Moves nothing. Invariant: a call that was made is right but for its addresses.
+// Decides what a call must look like, and the tensors of the calls behind it. Does not decide who needs which
+// rows (split.hpp). Moves nothing. Invariant: a call that was made is right but for its addresses.
 #pragma once
 
 #include <cstddef>

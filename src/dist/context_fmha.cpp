@@ -52,7 +52,7 @@ std::size_t result_bytes(const Call& call) { return rounded(call.state_bytes()) 
 /// f32 results of up to so many bytes lie behind the keys in the rank's own slot. The pool keeps less between calls
 /// than long rows need, and allocating afresh costs more than products of few rows.
 constexpr std::size_t kMostKeptBytes = std::size_t{512} << 20;
-/// As many as a rank's call has, or more.
+/// Bytes of a rank's f32 results, or more.
 std::size_t result_bytes(const Call& call, Way way, int rank) {
   const ContextFmhaArgs& args = call.args;
   const std::size_t states = way == Way::own_first          ? 2
@@ -97,7 +97,7 @@ void run_by_messages(const Member& member, const ContextFmhaArgs& args, Stream s
   for (const MergeStatesArgs& merge : launches.merges) member.run(merge_op(), &merge, stream);
 }
 
-/// What a rank gathers by its way.
+/// The gathered keys and values of a rank, by its way.
 struct Landing {
   Way way = Way::whole;
   Gathered k, v;
@@ -130,7 +130,7 @@ void push(const Peers& peers, const Call& call, int to, Stream stream) {
   }
 }
 
-/// Of what must be equal on all ranks.
+/// The hash of what must be equal on all ranks.
 std::uint32_t hash_of(const Call& call) {
   const ContextFmhaArgs& args = call.args;
   const auto number = [](auto value) { return static_cast<std::int64_t>(value); };
@@ -144,8 +144,8 @@ std::uint32_t hash_of(const Call& call) {
   return hash.add(call.shape.lengths).value();
 }
 
-/// Parts in their order. One that waits for no more ranks than the one before goes beside it in the other stream, as
-/// parts write rows or states of their own: its first tiles are made while the last of that one are.
+/// Parts in their order. A part that waits for no more ranks than the one before goes beside it, in the other stream.
+/// Its first tiles are made while the last of that one are. Parts write rows or states of their own.
 void attend(const Member& member, const Call& call, const Launches& launches, Stream stream) {
   const Peers& peers = *member.peers;
   const Stream other = member.work.get().handle != nullptr ? member.work.get() : stream;

@@ -2,8 +2,11 @@
 #include "dist/group.hpp"
 
 #include <algorithm>
+#include <exception>
 #include <new>
 #include <span>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "dist/peers.hpp"
@@ -12,6 +15,7 @@
 #include "support/fail.hpp"
 #include "support/fork_safe.hpp"
 #include "support/process_end.hpp"
+#include "support/uncancelled.hpp"
 
 namespace tj::dist {
 
@@ -51,6 +55,7 @@ struct Group::Impl {
   /// A forked child leaves all of it: streams, memory and communicators are its parent's.
   static std::shared_ptr<Impl> make(std::shared_ptr<Runtime::Impl> parts, std::unique_ptr<Transport> by, Device on) {
     return {new Impl(std::move(parts), std::move(by), on), [](Impl* impl) {
+              const support::Uncancelled whole;  // it waits for other ranks
               if (impl->generation == support::process_generation()) delete impl;
             }};
   }
@@ -75,15 +80,14 @@ struct Group::Impl {
                *other,
                static_cast<int>(chosen("TJ_DIST_PIECES", kPieces))} {}
 
-  /// A rank frees what others write only when all have come to their end. Of a group that is broken, or where one does
-  /// not come, that memory stays, and NCCL is told first: its work may wait for a rank that never comes, and frees for
-  /// it.
+  /// A rank frees what others write only when all have come to their end. That memory stays where a group is broken, or
+  /// a rank does not come. NCCL's work is ended first: it may wait for a rank that never comes, and frees wait for it.
   ~Impl() {
     if (support::process_is_ending()) return;
     bool works = true;
     try {
       check();
-    } catch (const Error&) {
+    } catch (const std::exception&) {  // without memory for the words, too
       works = false;
     }
     if (works && (!peers || peers->leave())) return;
@@ -121,17 +125,19 @@ struct Group::Impl {
     try {
       work();
     } catch (const Error& error) {
-      if (begun) {
-        broken = error.message;
-        transport->give_up(broken);
-      }
+      if (begun) break_off(error.message);
       throw;
     } catch (const std::bad_alloc&) {
-      if (begun) {
-        broken = "out of memory";  // short enough to need none
-        transport->give_up(broken);
-      }
+      if (begun) break_off(kNoMemory);
       throw;
+    }
+  }
+  void break_off(std::string_view why) noexcept {
+    transport->give_up(why);
+    try {
+      broken = why;
+    } catch (const std::bad_alloc&) {
+      broken = kNoMemory;
     }
   }
   void check_process() const {
@@ -152,6 +158,7 @@ struct Group::Impl {
     if (peers) peers->check();
   }
 
+  static constexpr std::string_view kNoMemory = "out of memory";  // short enough for a string that allocates nothing
   const std::uint32_t generation = support::process_generation();
   const std::shared_ptr<Runtime::Impl> inside;
   const std::unique_ptr<Transport> transport;

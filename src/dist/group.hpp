@@ -17,7 +17,7 @@ namespace tj::dist {
 
 class Peers;
 
-/// When a rank attends with its own rows: TJ_DIST_ORDER, which is equal on all ranks.
+/// The turn of a rank's own rows in attention: TJ_DIST_ORDER, which is equal on all ranks.
 enum class Order : std::uint8_t { predicted, whole, own_first };
 
 /// The parts of a member that its calls work with.

@@ -1,4 +1,4 @@
-// How many rows each rank has, as a call tells it.
+// The number of rows that each rank has, as a call tells it.
 #pragma once
 
 #include <cstdint>

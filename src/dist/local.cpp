@@ -6,6 +6,7 @@
 #include <cstring>
 #include <mutex>
 #include <new>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -46,7 +47,7 @@ class Local final : public Transport {
   void check() override {
     if (broken()) fail_broken();
   }
-  void give_up(const std::string& why) noexcept override {
+  void give_up(std::string_view why) noexcept override {
     try {
       break_with(cat("a call of rank ", rank_, " failed: ", why));
     } catch (const std::bad_alloc&) {
@@ -134,7 +135,7 @@ class Local final : public Transport {
     return number;
   }
 
-  /// Until every rank has done so many.
+  /// Waits until every rank has done so many.
   void wait(const char* what, std::uint64_t number, std::uint64_t Hub::Rank::* done) {
     support::Patience patience(hub_->wait_limit_s);
     while (true) {

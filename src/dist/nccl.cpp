@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <cstring>
+#include <string>
 #include <thread>
 
 #include "dist/transport.hpp"
@@ -213,7 +214,7 @@ class Nccl final : public Transport {
     return window;
   }
   void check() override { api_.check(state(), "an earlier call of NCCL", comm_); }
-  void give_up(const std::string&) noexcept override { failed_ = true; }
+  void give_up(std::string_view) noexcept override { failed_ = true; }
   void end() noexcept override { let_go(); }
 
  private:
@@ -250,7 +251,7 @@ class Nccl final : public Transport {
   void let_go() noexcept {
     if (!owned_ || ended_ || !is_here()) return;
     ended_ = true;
-    // Behind an error the other ranks may never come, and destroying waits for them.
+    // Destroying waits for the other ranks, which may never come behind an error.
     failed_ ? api_.comm_abort(comm_) : api_.comm_destroy(comm_);
   }
 

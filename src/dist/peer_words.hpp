@@ -14,9 +14,9 @@ namespace tj::dist {
 using ops::peer_wait::kMostRanks;
 
 inline constexpr int kSlots = 2;
-/// Lists of words, kMostRanks each, one of a kind for each slot: turns so far, what ranks have let go of, what they
-/// have brought, one of these for each piece, and their calls; then whether they leave. A word behind them says that a
-/// wait has failed.
+/// Lists of kMostRanks words. Each slot has a list of its turns so far, of what ranks have let go of, and of their
+/// calls. It has one of what they have brought for each piece, too. Two more lists tell whether ranks leave. A word
+/// behind all of them says that a wait has failed.
 inline constexpr int kEpochs = 0, kFreed = kSlots, kArrived = 2 * kSlots, kCalls = kArrived + kMostPieces * kSlots,
                      kLeaving = kCalls + kSlots, kLeft = kLeaving + 1, kBroken = kLeft + 1;
 inline constexpr std::size_t kWords = std::size_t{kBroken} * kMostRanks + 1;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <exception>
 #include <limits>
 #include <mutex>
 #include <thread>
@@ -30,8 +31,10 @@ struct Meeting : ops::PeerWaitArgs {};
 
 namespace {
 
-/// How long a rank waits for the others at the end of a group; and for its own work, of a group that is broken.
-constexpr double kLeavingSeconds = 10, kEndingSeconds = 5;
+/// A rank waits so long for the others at the end of a group, and as long beside that for its own work.
+constexpr double kLeavingSeconds = 10;
+/// The same for its own work where a group is broken, or the others did not come.
+constexpr double kEndingSeconds = 5;
 
 struct Kept {
   support::Mutex mutex;
@@ -58,11 +61,12 @@ Peers::~Peers() = default;
 
 std::string Peers::description() const {
   if (!why_not_.empty()) return cat("messages, as buffers cannot be opened: ", why_not_);
-  if (data_.bytes == 0) return too_small_.empty() ? "buffers that are not open yet" : too_small_;
+  const std::string missing = cat(refusal_, refusal_.empty() || too_small_.empty() ? "" : "; ", too_small_);
+  if (data_.bytes == 0) return missing.empty() ? "buffers that are not open yet" : missing;
   return cat(data_.by_windows                   ? "NCCL's windows, "
              : device_.kind == DeviceKind::cuda ? "CUDA IPC, "
                                                 : "shared memory, ",
-             kSlots, " slots of ", data_.bytes, " bytes", too_small_.empty() ? "" : "; ", too_small_);
+             kSlots, " slots of ", data_.bytes, " bytes", missing.empty() ? "" : "; ", missing);
 }
 
 bool Peers::ready(std::size_t slot_bytes, Stream stream) {
@@ -105,7 +109,7 @@ std::uint32_t Peers::others() const {
 }
 Stream Peers::side_stream(Stream main) const { return side_.get().handle != nullptr ? side_.get() : main; }
 
-/// Without `set` the kernel is loaded alone.
+/// The kernel is only loaded without `set`.
 void Peers::meet(Stream stream, const std::function<void(Meeting&)>& set) const {
   const int own = transport_.rank();
   Meeting meeting;
@@ -144,7 +148,6 @@ void Peers::begin(Stream main, std::uint32_t call) {
     tell_all(meeting, kCalls);
     meeting.params.tells_call = 1;
   });
-  side_.follow(main);
 }
 void Peers::copy(const launch::RowsToCopy& rows, Stream stream) const {
   if (rows.rows > 0 && rows.row_bytes > 0) memory_->copy_rows(device_.index, rows, stream);
@@ -167,15 +170,15 @@ void Peers::wait(std::uint32_t ranks, unsigned segment, Stream main, int piece) 
   });
 }
 void Peers::end(Stream main) {
-  side_.join(main);
   meet(main, [&](Meeting& meeting) { tell_all(meeting, kFreed); });
   if (!recording_) side_.follow(main);
   at_ = (at_ + 1) % kSlots;
 }
 
-bool Peers::idle_within(double seconds) const {
+bool Peers::idle_within(double seconds, const std::function<void()>& each_round) const {
   support::Patience patience(seconds);
   while (!memory_->idle(device_.index, side_.get())) {
+    if (each_round) each_round();
     if (patience.over()) return false;
     std::this_thread::sleep_for(std::chrono::microseconds(100));
   }
@@ -215,7 +218,11 @@ bool Peers::leave() noexcept try {
 void Peers::keep() noexcept try {
   // The process never lets go of these. Other ranks' memory is this one's to close when its own copies have ended.
   static constinit support::Lasting<Kept> all;
-  const bool ended = idle_within(kEndingSeconds);
+  bool ended = false;
+  try {
+    ended = idle_within(kEndingSeconds);
+  } catch (const std::exception&) {  // nobody knows: all of it stays
+  }
   std::vector<std::shared_ptr<void>> memory{control_.own, data_.own};
   for (const Opened& each : kept_) memory.push_back(each.own);
   if (!ended) {
@@ -227,14 +234,6 @@ void Peers::keep() noexcept try {
   const std::lock_guard lock(kept.mutex);
   kept.memory.insert(kept.memory.end(), memory.begin(), memory.end());
 } catch (...) {  // without memory for the list, or with a device that is lost
-}
-
-Turn::~Turn() {
-  if (ended_) return;
-  try {
-    peers_.side().join(main_);
-  } catch (const Error&) {  // a device that is lost has no order to keep
-  }
 }
 
 void Peers::check() const {

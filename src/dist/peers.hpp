@@ -1,6 +1,7 @@
 // Buffers that the ranks of a group write for each other: who may write when, and how everybody learns that bytes came.
 //
-// Decides how the buffers are opened and grown, and the words of the protocol. Does not decide what lies in a buffer.
+// Decides the order of a turn's waits, copies and words, and what stays when a group ends. Does not decide what lies in
+// a buffer, how buffers are opened (peers_open.cpp), nor where words lie (peer_words.hpp).
 //
 //   a turn      begin()              the slot's epoch is raised; waits until each rank has let go of the turn before
 //               copy(), tell()       on the side stream: bytes into other ranks' slots, then the epoch into their words
@@ -20,6 +21,7 @@
 #include <string>
 #include <vector>
 
+#include "dist/beside.hpp"
 #include "dist/transport.hpp"
 #include "launch/peer_memory.hpp"
 #include "ops/op.hpp"
@@ -33,7 +35,7 @@ inline constexpr int kMostPieces = 4;  ///< of a rank's bytes to another one, in
 /// Not thread safe.
 class Peers {
  public:
-  /// How its kernel is made, loaded and launched, and what is told about buffers.
+  /// Ways to make, load and launch its kernel, and to tell something about buffers.
   struct Kernels {
     std::function<void(const ops::Op& op, const void* args)> make;
     std::function<void(const ops::Op& op, const void* args, Stream stream)> load, run;
@@ -47,8 +49,8 @@ class Peers {
   Peers& operator=(const Peers&) = delete;
 
   /// Are slots of so many bytes open on all ranks? They grow where they are too small, unless the stream records a
-  /// graph: then what was missing is in description(). Where larger ones cannot be opened, those that are open stay and
-  /// serve, and as many bytes are not tried again. All ranks ask for equal bytes and get equal answers. Throws
+  /// graph: then what was missing is in description(). Slots that are open stay and serve where larger ones cannot be
+  /// opened, and as many bytes are not tried again. All ranks ask for equal bytes and get equal answers. Throws
   /// tj::Error(launch) for a rank that does not come.
   bool ready(std::size_t slot_bytes, Stream stream);
   /// Gets its kernel ready. Sends nothing.
@@ -60,23 +62,25 @@ class Peers {
 
   /// The slot of this turn in a rank's buffer, at an address of this device.
   std::byte* slot(int rank) const;
-  /// call: a number that equal calls of all ranks have in common.
+  /// The side stream follows afterwards. call: a number that equal calls of all ranks have in common.
   void begin(Stream main, std::uint32_t call);
   void copy(const launch::RowsToCopy& rows, Stream stream) const;
   /// piece: of what is copied to a rank in this turn, which may be told and awaited in up to kMostPieces.
   void tell(int to, int piece = 0) const;
   /// ranks: a bit each. segment: its number in reports, from 0 on.
   void wait(std::uint32_t ranks, unsigned segment, Stream main, int piece = 0) const;
+  /// The side stream was joined.
   void end(Stream main);
   /// All other ranks, as wait() takes them.
   std::uint32_t others() const;
   Stream side_stream(Stream main) const;
   launch::SideStream& side() const { return side_; }
 
-  /// Meets the other ranks for the last time: false when not all of them come within seconds, or work of this rank has
-  /// not ended by then. Only in a group that works.
+  /// Meets the other ranks for the last time. False when one of them does not come, or this rank's work does not end,
+  /// for up to 20 s. Only in a group that works.
   bool leave() noexcept;
-  /// Keeps memory that another rank, or work that has not ended, may still use for the life of the process.
+  /// Waits up to 5 s for this rank's work. Keeps memory that another rank, or work that has not ended, may still use
+  /// for the life of the process.
   void keep() noexcept;
 
   /// Throws tj::Error(launch) when a wait has ended without an arrival, or a rank has come with another call.
@@ -98,7 +102,8 @@ class Peers {
   static std::string refused(const std::vector<Offer>& offers);
   std::uint32_t* word(int rank, int list, int at) const;
   void tell_all(Meeting& meeting, int list) const;
-  bool idle_within(double seconds) const;
+  /// Is the side stream idle within so many seconds? 0: without an end. each_round may throw.
+  bool idle_within(double seconds, const std::function<void()>& each_round = nullptr) const;
   void meet(Stream stream, const std::function<void(Meeting&)>& set) const;
   [[noreturn]] void fail_broken(int awaited, int waited, unsigned segment, unsigned epoch) const;
 
@@ -109,7 +114,9 @@ class Peers {
   const Device device_;
   const double limit_s_;
   const Kernels kernels_;
-  std::string why_not_, too_small_;
+  std::string why_not_;
+  std::string too_small_;                                          ///< for a graph that was recorded
+  std::string refusal_;                                            ///< of larger slots
   std::size_t refused_ = std::numeric_limits<std::size_t>::max();  ///< bytes of slots that could not be opened
   std::shared_ptr<void> missed_;
   Opened control_, data_;
@@ -121,22 +128,22 @@ class Peers {
   int at_ = 0;                       ///< the slot of this turn, or of the next one
 };
 
-/// A turn. Where a call throws before its end, the caller's stream waits for the side stream all the same.
+/// A turn. The caller's stream waits for the side stream at its end, also where a call throws before it.
 class Turn {
  public:
-  Turn(Peers& peers, Stream main, std::uint32_t call) : peers_(peers), main_(main) { peers_.begin(main, call); }
-  ~Turn();
-  Turn(const Turn&) = delete;
-  Turn& operator=(const Turn&) = delete;
+  Turn(Peers& peers, Stream main, std::uint32_t call) : peers_(peers), main_(main), beside_(peers.side(), main) {
+    peers_.begin(main, call);
+    beside_.follow();
+  }
   void end() {
+    beside_.end();
     peers_.end(main_);
-    ended_ = true;
   }
 
  private:
   Peers& peers_;
   const Stream main_;
-  bool ended_ = false;
+  Beside beside_;
 };
 
 }  // namespace tj::dist

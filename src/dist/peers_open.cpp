@@ -1,19 +1,16 @@
-// How the buffers of a group are opened and grown: by windows of NCCL, else by handles that go round.
+// Buffers of a group are opened and grown here: by windows of NCCL, else by handles that go round.
 //
 // Decides what ranks tell each other about their memory. Invariant: all ranks come to one end, buffers or the reason
 // why there are none.
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cstring>
 #include <fstream>
-#include <thread>
 #include <utility>
 
 #include "dist/peer_words.hpp"
 #include "dist/peers.hpp"
 #include "support/fail.hpp"
-#include "support/patience.hpp"
 
 namespace tj::dist {
 
@@ -74,15 +71,10 @@ std::vector<Peers::Offer> Peers::exchange(const Offer& own) {
     receives.push_back({rank, offers + (static_cast<std::size_t>(rank) + 1) * sizeof(Offer), sizeof(Offer)});
   }
   transport_.exchange(sends, receives, side_.get());
-  support::Patience patience(limit_s_);
-  while (!memory_->idle(device_.index, side_.get())) {
-    transport_.check();
-    if (patience.over())
-      fail(Stage::launch, Code::driver_error,
-           cat("a rank did not come to the exchange of buffers within ", limit_s_,
-               " s (TJ_WAIT_LIMIT); make a new group"));
-    std::this_thread::sleep_for(std::chrono::microseconds(100));
-  }
+  if (!idle_within(limit_s_, [&] { transport_.check(); }))
+    fail(Stage::launch, Code::driver_error,
+         cat("a rank did not come to the exchange of buffers within ", limit_s_,
+             " s (TJ_WAIT_LIMIT); make a new group"));
   std::vector<Offer> all(size);
   driver_.copy(device_.index, all.data(), false, offers + sizeof(Offer), true, size * sizeof(Offer));
   for (std::size_t rank = 0; rank < size; ++rank)
@@ -93,7 +85,7 @@ std::vector<Peers::Offer> Peers::exchange(const Offer& own) {
   return all;
 }
 
-/// By NCCL's windows, whose addresses a rank may lack. None is registered before all ranks have memory: one that
+/// Opens by NCCL's windows, whose addresses a rank may lack. None is registered before all ranks have memory: one that
 /// registers alone would wait for the others for good.
 bool Peers::open_window(Opened& opened, std::size_t bytes, const std::function<void(void*)>& fill) {
   if (!transport_.may_have_windows()) return false;
@@ -157,7 +149,7 @@ std::string Peers::open(Opened& opened, std::size_t bytes, const std::function<v
 }
 
 void Peers::grow(std::size_t slot_bytes, Stream stream) {
-  // What another rank still copies into the buffers that go ends before it comes to the exchange.
+  // Another rank comes to the exchange behind its copies into the buffers that go.
   driver_.synchronize(device_.index, stream);
   driver_.synchronize(device_.index, side_.get());
   if (control_.own == nullptr) {
@@ -173,7 +165,7 @@ void Peers::grow(std::size_t slot_bytes, Stream stream) {
   opened.bytes = whole_pages(slot_bytes);
   if (const std::string why = open(opened, kSlots * opened.bytes, [](void*) {}); !why.empty()) {
     refused_ = slot_bytes;
-    too_small_ =
+    refusal_ =
         cat("slots of ", opened.bytes, " bytes cannot be opened, and calls that need them exchange by messages: ", why);
     return;
   }

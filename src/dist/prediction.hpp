@@ -45,7 +45,8 @@ struct ScatterLaunches {
 double gather_s(const Shards& shards, double own_flops, int launches);
 /// The fewest that are predicted to be fastest.
 int gather_launches(const Shards& shards, double own_flops);
-/// Seconds of a product whose sums are scattered, the rank's own rows last. Of two ranks these wait for what they add.
+/// Seconds of a product whose sums are scattered, the rank's own rows last. These wait
+/// for what they add where there are two ranks.
 double scatter_s(const Shards& shards, ScatterLaunches launches);
 ScatterLaunches scatter_launches(const Shards& shards);
 

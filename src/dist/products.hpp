@@ -1,7 +1,8 @@
 // The parts that products beside their collectives have in common: ranks' rows, pieces of them, checks.
 //
-// Decides how a shard is cut into pieces that travel by themselves. What a call does with them is all_gather.cpp's and
-// reduce_scatter.cpp's. Invariant: cuts follow from what all ranks know, as senders and receivers must agree.
+// Decides how a shard is cut into pieces that travel by themselves. Does not decide what a call does with
+// them (all_gather.cpp, reduce_scatter.cpp). Invariant: cuts follow from what all ranks know, as senders and receivers
+// must agree.
 #pragma once
 
 #include <cstdint>

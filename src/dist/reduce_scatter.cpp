@@ -1,8 +1,8 @@
 // Products whose sums are scattered: the others' rows come first and travel in pieces, this rank's come last.
 //
 // Decides in which order pieces are made, which travel meanwhile, and where sums are added. Invariant: nothing is sent
-// before the call and all kernels behind it are known to be right. Of two ranks a product adds what has come to its own
-// sums, which has the same bits in either order; of more, sums are added in the ranks' order.
+// before the call and all kernels behind it are known to be right. A product of two ranks adds what has come to its own
+// sums, which has the same bits in either order. Sums of more ranks are added in the ranks' order.
 #include <algorithm>
 #include <cstdint>
 #include <utility>
@@ -98,7 +98,7 @@ Scatter checked(const Member& member, const GemmReduceScatterArgs& args) {
   return scatter;
 }
 
-/// Where sums lie: what has come for this rank's rows, of each rank where more than two add them, then what goes.
+/// The places of sums: what has come for this rank's rows, then what goes. More than two ranks have a place each.
 struct Places {
   std::size_t received = 0, sent = 0;
 };
@@ -239,7 +239,7 @@ void send_sums(const Member& member, const Launches& launches, Stream stream) {
   work.end();
 }
 
-/// False where ranks have no buffers that others write. What goes lies in them, too: memory of the pool would be
+/// False where ranks have no buffers that others write. Sums that go lie in them, too: memory of the pool would be
 /// allocated afresh for each call.
 bool scatter_by_copies(const Member& member, const Scatter& scatter, Stream stream) {
   const Ranks& ranks = scatter.ranks;

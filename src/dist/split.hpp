@@ -46,8 +46,8 @@ struct Visit {
 std::int64_t gathered_rows(const SplitShape& shape, int rank);
 /// The rows that `from` sends to `to`, in the order of both. Rows that a rank keeps are a transfer to itself.
 std::vector<Transfer> transfers(const SplitShape& shape, int from, int to);
-/// The rank's calls. If merges(), they see parts of the keys of the same queries, in the order of merging. Else each
-/// has queries of its own.
+/// The rank's calls. Each has queries of its own, unless merges(): then they see parts of the keys of the same queries,
+/// in the order of merging.
 std::vector<Visit> visits(const SplitShape& shape, int rank);
 bool merges(const SplitShape& shape);
 

@@ -1,4 +1,4 @@
-// How bytes go between the ranks of a group.
+// Transport of bytes between the ranks of a group.
 //
 // Decides what a rank hands over: what it sends and what it receives, in one order for each pair. Does not decide who
 // needs what (split.hpp). Invariant: messages of a pair arrive in the order of their sending.
@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <memory>
 #include <span>
-#include <string>
+#include <string_view>
 #include <vector>
 
 #include <tilejit/tensor.hpp>
@@ -52,7 +52,7 @@ class Transport {
   /// Throws tj::Error(launch) for an error that has come since.
   virtual void check() = 0;
   /// A call of this rank has failed between exchanges: nothing more comes from it.
-  virtual void give_up(const std::string& why) noexcept = 0;
+  virtual void give_up(std::string_view why) noexcept = 0;
   /// Ends work of a transport that was given up, which freeing memory would wait for. No call but the destructor's
   /// comes behind it.
   virtual void end() noexcept {}
@@ -62,7 +62,7 @@ class Transport {
 std::string nccl_unique_id();
 /// Waits for all ranks. Throws tj::Error(argument, load, launch).
 std::unique_ptr<Transport> nccl_by_id(std::string_view id, int rank, int size, Device device, double wait_limit_s);
-/// By the caller's communicator.
+/// The same by the caller's communicator.
 std::unique_ptr<Transport> nccl_of(void* comm, Device device, double wait_limit_s);
 
 /// Ranks of one process that copy host memory, each from a thread of its own. A rank that does not come within the

@@ -1,5 +1,5 @@
-// Protects attention over a split sequence on ranks of the CPU model: every split against f64, the bits of one device,
-// ranks without rows, and what is refused before anything is sent.
+// Protects attention over a split sequence on ranks of the CPU model: every split against f64, and the bits of one
+// device. Ranks without rows, and what is refused before anything is sent, are here, too.
 #include <doctest/doctest.h>
 
 #include <random>

@@ -1,5 +1,5 @@
-// Protects forked children of a process that has groups: each call of such a group is an error by name, whatever the
-// parent was doing, dropping one touches nothing, and the parent's goes on.
+// Protects forked children of a process that has groups. Collective calls, prepare() and check() of such a group are
+// errors by name there, whatever the parent was doing. Dropping one touches nothing, and the parent's goes on.
 #include <doctest/doctest.h>
 #include <unistd.h>
 

@@ -1,5 +1,5 @@
-// Protects what a group asks of CUDA's driver: handles are exchanged once, copies go by the side stream with a word
-// behind them, and where one rank cannot open a buffer all of them send messages. The fake driver does not run kernels.
+// Protects what a group asks of CUDA's driver: handles are exchanged once, and copies go by the side stream with a word
+// behind them. All ranks send messages where one cannot open a buffer. The fake driver does not run kernels.
 #include <doctest/doctest.h>
 
 #include <array>
@@ -9,82 +9,16 @@
 
 #include <tilejit/tilejit.hpp>
 
-#include "fakes/fake_nccl.hpp"
-#include "runtime/runtime_fixture.hpp"
+#include "dist/fake_ranks.hpp"
 
 using namespace tj;
 using test::FakeNccl;
 using test::has;
+using test::kCalls;
 using test::Machine;
+using test::Ranks;
 
 namespace {
-
-constexpr Device kGpu{DeviceKind::cuda, 0};
-constexpr std::int64_t kRows = 64, kHeads = 2, kWidth = 64;
-
-struct Ranks {
-  explicit Ranks(Runtime& runtime) {
-    ::setenv("NCCL_NVLS_ENABLE", "0", 1);
-    const std::string id = dist::Group::unique_id();
-    members.resize(2);
-    each([&](int rank) { members[static_cast<std::size_t>(rank)].emplace(runtime, id, rank, 2, kGpu); });
-  }
-  template <class Work>
-  void each(const Work& work) {
-    std::vector<std::thread> threads;
-    for (int rank = 0; rank < 2; ++rank)
-      threads.emplace_back(
-          [&work, this, rank] { said[static_cast<std::size_t>(rank)] = testing::said_by([&] { work(rank); }); });
-    for (std::thread& thread : threads) thread.join();
-  }
-  /// A call of zigzag, causal attention, whose result nobody looks at.
-  template <class Use>
-  void with_args(const Use& use, std::int64_t rows = kRows) {
-    std::vector<std::uint16_t> memory(static_cast<std::size_t>(4 * rows * kHeads * kWidth));
-    const auto tensor = [&](std::size_t n) {
-      return Tensor::strided(memory.data() + n * memory.size() / 4, kGpu, DType::f16, {1, kHeads, rows, kWidth},
-                             {rows * kHeads * kWidth, kWidth, kHeads * kWidth, 1});
-    };
-    dist::ContextFmhaArgs args;
-    args.q = tensor(0);
-    args.k = tensor(1);
-    args.v = tensor(2);
-    args.o = tensor(3);
-    args.causal = true;
-    use(args);
-  }
-  void prepare(int rank) {
-    with_args([&](const auto& args) { members[static_cast<std::size_t>(rank)]->prepare(args); });
-  }
-  void attend(std::int64_t rows = kRows) {
-    each([&](int rank) {
-      with_args([&](const auto& args) { members[static_cast<std::size_t>(rank)]->fmha(args); }, rows);
-    });
-  }
-  std::vector<std::optional<dist::Group>> members;
-  std::array<std::string, 2> said;
-};
-
-/// A call of each kind, on GPU 0, whose result nobody looks at: attention, gathered rows, scattered sums.
-constexpr const char* kCalls[] = {"fmha", "all_gather_gemm", "gemm_reduce_scatter"};
-void make_call(Ranks& ranks, int rank, const std::string& name) {
-  dist::Group& member = *ranks.members[static_cast<std::size_t>(rank)];
-  if (name == "fmha") return ranks.with_args([&](const auto& args) { member.fmha(args); });
-  constexpr std::int64_t kSize = 256;
-  std::vector<std::uint16_t> a(2 * kSize * kSize), b(kSize * kSize), d(2 * kSize * kSize);
-  const auto of = [](std::vector<std::uint16_t>& memory, std::int64_t rows) {
-    return Tensor::contiguous(memory.data(), kGpu, DType::f16, {rows, kSize});
-  };
-  const bool gathers = name == "all_gather_gemm";
-  GemmArgs product;
-  product.a = of(a, gathers ? kSize : 2 * kSize);
-  product.b = of(b, kSize);
-  product.d = of(d, gathers ? 2 * kSize : kSize);
-  if (gathers)
-    member.all_gather_gemm({product, {}});
-  else
-    member.gemm_reduce_scatter({product, {}});
-}
 
 /// Streams that were given work or waits behind which the default stream does not wait, in a log's lines.
 std::string unjoined(const std::vector<std::string>& lines) {
@@ -198,7 +132,7 @@ TEST_CASE("where a rank cannot share or open a buffer all send messages, and say
 
 TEST_CASE("where buffers cannot grow, large calls send messages, and small ones go on using those that are open") {
   const FakeNccl nccl;
-  constexpr std::int64_t kMany = 16384, kMore = 32768;
+  constexpr std::int64_t kBetween = 4096, kMany = 16384, kMore = 32768;
   for (const char* call : {"cuIpcGetMemHandle", "cuIpcOpenMemHandle"}) {
     Machine machine;
     Runtime runtime(machine.options());
@@ -226,6 +160,12 @@ TEST_CASE("where buffers cannot grow, large calls send messages, and small ones 
     ranks.attend();
     CHECK(ranks.said == std::array<std::string, 2>());
     CHECK(copies() - before == of_call);
+    ranks.attend(kBetween);
+    CHECK(ranks.said == std::array<std::string, 2>());
+    for (const auto& member : ranks.members) {
+      const std::string told = member->description();
+      CHECK_MESSAGE(has(told, "CUDA IPC, 2 slots of 4194304 bytes; slots of 16777216 bytes cannot be opened"), told);
+    }
     ranks.members.clear();
   }
 }

@@ -1,5 +1,5 @@
-// Protects how ranks of one process copy from each other: a rank that leaves an exchange or a call without memory takes
-// its messages back, and the others are told at once.
+// Protects copies between ranks of one process. A rank that leaves an exchange or a call without memory takes its
+// messages back, and the others are told at once.
 #include <doctest/doctest.h>
 
 #include <algorithm>

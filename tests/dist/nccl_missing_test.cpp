@@ -1,5 +1,5 @@
-// Protects what is said without NCCL, and that nothing stays half done: ranks of the model work, and an NCCL that is
-// there later is taken. In a process of its own, as one that has opened NCCL keeps it.
+// Protects what is said without NCCL, and that nothing stays half done. Ranks of the model work, and an NCCL that is
+// there later is taken. It has a process of its own, as one that has opened NCCL keeps it.
 #include <doctest/doctest.h>
 
 #include <unistd.h>

@@ -1,6 +1,6 @@
-// Protects attention over buffers that ranks write for each other, on ranks of the CPU model: both orders against f64
-// and against messages, uneven and empty runs, epochs that wrap, ranks that come late, never, or with
-// other arguments.
+// Protects attention over buffers that ranks write for each other, on ranks of the CPU model. Both orders are held
+// against f64 and against messages. Runs are uneven or empty, epochs wrap, and ranks come late, never, or with other
+// arguments.
 #include <doctest/doctest.h>
 
 #include <chrono>

@@ -1,5 +1,5 @@
 // Protects products beside their collectives on ranks of the CPU model: against f64, with ends, ranks without rows, on
-// several families; equal bits from call to call; what is refused.
+// several families. Calls give equal bits, and what is not served is refused.
 #include <doctest/doctest.h>
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// Protects who sends which rows to whom, and which calls follow: each query sees each of its keys once and no other,
+// Protects who sends which rows to whom, and which calls follow. Each query sees each of its keys once and no other,
 // found out row by row.
 #include "dist/split.hpp"
 
@@ -35,7 +35,7 @@ std::vector<std::int64_t> gathered_by(const SplitShape& shape, int rank, bool re
   return rows;
 }
 
-/// How often each of the rank's queries sees each key of the whole sequence.
+/// The times that each of the rank's queries sees each key of the whole sequence.
 std::map<std::pair<std::int64_t, std::int64_t>, int> seen_by(const SplitShape& shape, int rank) {
   const auto own = test::rows_of_rank(shape.split, shape.lengths, rank), all = gathered_by(shape, rank);
   std::map<std::pair<std::int64_t, std::int64_t>, int> seen;

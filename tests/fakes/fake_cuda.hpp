@@ -25,6 +25,7 @@ class FakeCuda : FakeLibrary {
     find(set_capture, "fake_cuda_set_capture");
     find(set_busy, "fake_cuda_set_busy");
     find(frees_while_busy, "fake_cuda_frees_while_busy");
+    find(set_lost, "fake_cuda_set_lost");
     find(set_param_bytes, "fake_cuda_set_param_bytes");
     find(set_block_ms, "fake_cuda_set_block_ms");
     find(on_launch, "fake_cuda_on_launch");
@@ -48,6 +49,7 @@ class FakeCuda : FakeLibrary {
   decltype(&fake_cuda_set_capture) set_capture;
   decltype(&fake_cuda_set_busy) set_busy;
   decltype(&fake_cuda_frees_while_busy) frees_while_busy;
+  decltype(&fake_cuda_set_lost) set_lost;
   decltype(&fake_cuda_set_param_bytes) set_param_bytes;
   decltype(&fake_cuda_set_block_ms) set_block_ms;
   decltype(&fake_cuda_on_launch) on_launch;

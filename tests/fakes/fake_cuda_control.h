@@ -31,6 +31,9 @@ void fake_cuda_set_capture(int status);
 /* On: work of all streams does not end, so that the real driver's frees would wait for good. Those are counted. */
 void fake_cuda_set_busy(int on);
 int fake_cuda_frees_while_busy(void);
+/* CUresults of all launches, and of all records of and waits for events, whether calls are recorded or not (default 0).
+ * They allocate nothing in this library. */
+void fake_cuda_set_lost(int launches, int events);
 /* The parameter size that functions report (default 0: unknown). */
 void fake_cuda_set_param_bytes(int bytes);
 /* The time that each block of a launch takes (default 0: 1.5 ms is what every pair of events measures). */

@@ -55,6 +55,7 @@ struct State {
   std::atomic<int> capture = CU_STREAM_CAPTURE_STATUS_NONE;
   std::atomic<int> param_bytes = 0;
   std::atomic<int> busy = 0, frees_while_busy = 0;
+  std::atomic<int> launches_lost = 0, events_lost = 0;  // their results
   std::atomic<int> driver_version = 13000;
   std::atomic<int> major = 9, minor = 0;
   std::atomic<double> block_ms = 0;  // what a launched block takes; 0: times are constant
@@ -217,6 +218,8 @@ unsigned long long id_of(CUcontext context) {
   if (const CUresult chosen = state().recording ? enter(__func__ __VA_OPT__(, ) __VA_ARGS__) : CUDA_SUCCESS; \
       chosen != CUDA_SUCCESS)                                                                                \
   return chosen
+#define TJ_NOT_LOST(kind) \
+  if (const int result = state().kind; result != 0) return static_cast<CUresult>(result)
 // The entry of a release, which does its work though it is told to fail.
 #define TJ_RELEASE(...) const CUresult result = state().recording ? enter(__func__, __VA_ARGS__) : CUDA_SUCCESS
 #define TJ_NEED_CONTEXT()                                 \
@@ -233,6 +236,7 @@ void fake_cuda_reset(void) {
   s.capture = CU_STREAM_CAPTURE_STATUS_NONE;
   s.param_bytes = 0;
   s.busy = s.frees_while_busy = 0;
+  s.launches_lost = s.events_lost = 0;
   s.driver_version = 13000;
   s.major = 9;
   s.minor = 0;
@@ -272,6 +276,10 @@ const char* fake_cuda_log(void) {
 }
 void fake_cuda_set_busy(int on) { state().busy = on; }
 int fake_cuda_frees_while_busy(void) { return state().frees_while_busy; }
+void fake_cuda_set_lost(int launches, int events) {
+  state().launches_lost = launches;
+  state().events_lost = events;
+}
 void fake_cuda_record(int on) { state().recording = on != 0; }
 const char* fake_cuda_leaks(void) {
   static thread_local std::string text;

@@ -195,6 +195,7 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig* how, CUfunction function, void**
              (how->blockDimY * how->blockDimZ != 1 ? " in more than one dimension" : "") +
              (how->hStream != nullptr ? " in " + name_of(how->hStream) : std::string()));
   }
+  TJ_NOT_LOST(launches_lost);
   TJ_NEED_CONTEXT();
   if (!is_live(state().modules, function)) return CUDA_ERROR_INVALID_HANDLE;
   const bool shaped = how->gridDimX > 0 && how->gridDimY > 0 && how->gridDimZ > 0 && how->blockDimX > 0 &&
@@ -302,11 +303,13 @@ CUresult cuEventCreate(CUevent* event, unsigned flags) {
 }
 CUresult cuEventRecord(CUevent event, CUstream stream) {
   TJ_ENTER(name_of(event) + " in " + name_of(stream));
+  TJ_NOT_LOST(events_lost);
   set_worked_ms(event, now_ms());
   return is_live(state().events, event) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned) {
   TJ_ENTER(name_of(stream) + " behind " + name_of(event));
+  TJ_NOT_LOST(events_lost);
   return is_live(state().events, event) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 CUresult cuEventSynchronize(CUevent event) {

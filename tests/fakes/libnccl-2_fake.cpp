@@ -108,6 +108,7 @@ extern "C" {
 
 void fake_nccl_reset(void) {
   fake_nccl_fail(nullptr);
+  fake_nccl_fail_once(nullptr);
   state().async = 0;
   state().busy = 0;
   state().aborts = 0;
@@ -121,7 +122,7 @@ void fake_nccl_fail(const char* call) {
 }
 void fake_nccl_fail_once(const char* call) {
   const std::lock_guard lock(state().mutex);
-  state().fails_once = call;
+  state().fails_once = call != nullptr ? call : "";
 }
 void fake_nccl_on_abort(void (*hook)(void*), void* user) {
   state().abort_user = user;

@@ -1,7 +1,6 @@
 // Protects threads that are cancelled while they are inside a call: the call comes back, and the thread ends then. A
 // cancellation unwinds like an exception, which a catch-all must not end: the C library would abort.
 #include <doctest/doctest.h>
-#include <pthread.h>
 #include <tilejit/tilejit.h>
 #include <unistd.h>
 
@@ -12,38 +11,12 @@
 
 #include "custom/sample_kernel.hpp"
 #include "runtime/runtime_fixture.hpp"
+#include "support/cancelled.hpp"
 #include "support/log.hpp"
-#include "support/scratch.hpp"
 
 namespace {
 
-struct Cancelled {
-  const std::function<void()>& call;
-  bool came_back = false;
-};
-
-/// 0 when the call came back in a thread that was cancelled before, and the thread ended by that. In a child, as the
-/// fault ends the process. `prepare` runs there first, in a thread that is not cancelled.
-int end_of(const std::function<void()>& call, const std::function<void()>& prepare = {}) {
-  return tj::testing::wait_for(tj::testing::start_child([&] {
-    ::alarm(60);
-    if (prepare) prepare();
-    Cancelled given{call};
-    pthread_t thread;
-    const auto work = [](void* its) -> void* {
-      auto& own = *static_cast<Cancelled*>(its);
-      ::pthread_cancel(::pthread_self());  // acts at the first cancellation point
-      own.call();
-      own.came_back = true;
-      ::pthread_testcancel();
-      return nullptr;
-    };
-    if (::pthread_create(&thread, nullptr, work, &given) != 0) return 1;
-    void* result = nullptr;
-    ::pthread_join(thread, &result);
-    return !given.came_back ? 2 : result != PTHREAD_CANCELED ? 3 : 0;
-  }));
-}
+using tj::testing::end_of_cancelled;
 
 /// A log into standard error, which a line of the library is written to.
 tj::Options noisy() {
@@ -66,40 +39,40 @@ TEST_CASE("a thread that is cancelled inside a call in C ends behind it") {
     ::setenv("TJ_NO_SUCH_VARIABLE", "1", 1);
     ::setenv("TJ_LOG_LEVEL", "trace", 1);
   };
-  CHECK(end_of([&] { tj_runtime_create(nullptr, &runtime); }, with_remarks) == 0);
-  CHECK(end_of([] {
+  CHECK(end_of_cancelled([&] { tj_runtime_create(nullptr, &runtime); }, with_remarks) == 0);
+  CHECK(end_of_cancelled([] {
           const char* text = nullptr;
           tj_describe(&text);
         }) == 0);
-  CHECK(end_of(
+  CHECK(end_of_cancelled(
             [&] {
               tj_custom* kernel = nullptr;
               tj_custom_create(runtime, &own, &kernel);
               tj_custom_destroy(kernel);
             },
             instance) == 0);
-  CHECK(end_of(
+  CHECK(end_of_cancelled(
             [&] {
               tj_device device{};
               tj_default_device(runtime, &device);
             },
             [&] { with_remarks(), instance(); }) == 0);
-  CHECK(end_of([&] { tj_runtime_destroy(runtime); }, [&] { tj_runtime_create(nullptr, &runtime); }) == 0);
+  CHECK(end_of_cancelled([&] { tj_runtime_destroy(runtime); }, [&] { tj_runtime_create(nullptr, &runtime); }) == 0);
 }
 
 TEST_CASE("a thread that is cancelled inside a call in C++ ends behind it") {
   const tj::test::SampleKernel sample;
   std::optional<tj::Runtime> runtime;
   const auto make = [&] { runtime.emplace(noisy()); };
-  CHECK(end_of([&] { make(); }, [] { ::setenv("TJ_NO_SUCH_VARIABLE", "1", 1); }) == 0);
-  CHECK(end_of([&] { runtime->default_device(); }, make) == 0);
-  CHECK(end_of([&] { const tj::custom::Kernel kernel(*runtime, sample.description); }, make) == 0);
+  CHECK(end_of_cancelled([&] { make(); }, [] { ::setenv("TJ_NO_SUCH_VARIABLE", "1", 1); }) == 0);
+  CHECK(end_of_cancelled([&] { runtime->default_device(); }, make) == 0);
+  CHECK(end_of_cancelled([&] { const tj::custom::Kernel kernel(*runtime, sample.description); }, make) == 0);
 }
 
 TEST_CASE("a thread that is cancelled while it logs ends behind the line, whoever writes that") {
-  CHECK(end_of([] { tj::support::Log(tj::LogLevel::info, {})(tj::LogLevel::warn, "a line"); }) == 0);
+  CHECK(end_of_cancelled([] { tj::support::Log(tj::LogLevel::info, {})(tj::LogLevel::warn, "a line"); }) == 0);
   const auto sink = [](tj::LogLevel, std::string_view) { ::usleep(1); };
-  CHECK(end_of([&] { tj::support::Log(tj::LogLevel::info, sink)(tj::LogLevel::warn, "a line"); }) == 0);
+  CHECK(end_of_cancelled([&] { tj::support::Log(tj::LogLevel::info, sink)(tj::LogLevel::warn, "a line"); }) == 0);
 }
 
 }  // namespace

@@ -66,6 +66,9 @@ class Group:
 
     id: what unique_id() gave on one rank. device: this rank's, which is also the thread's current one. NCCL_NVLS_ENABLE=0 must be in the
     environment before the process's first communicator. Returns when all ranks have joined. Raises tilejit.Error. One call of a member at a time.
+
+    A group ends with its last reference. Its rank has ended its work before, and meets the other ranks there: up to 25 s pass where one does not come.
+    Ranks of one process by NCCL let go of their groups in threads of their own.
     """
 
     def __init__(self, id: bytes, rank: int, size: int, device: DeviceLike, *, runtime: Optional[Runtime] = None) -> None:
