@@ -6,8 +6,10 @@
 #include <array>
 #include <cstdlib>
 #include <functional>
+#include <new>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <tilejit/tilejit.hpp>
 

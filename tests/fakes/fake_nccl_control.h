@@ -7,7 +7,7 @@ extern "C" {
 void fake_nccl_reset(void);
 /* The call of this name fails from now on with ncclSystemError; null: none does. */
 void fake_nccl_fail(const char* call);
-/* The next call of this name fails so, and none after it. */
+/* The next call of this name fails so, and none after it; null: none does. */
 void fake_nccl_fail_once(const char* call);
 /* Ranks that registered a window and met no other one within seconds; their call failed. */
 int fake_nccl_alone(void);

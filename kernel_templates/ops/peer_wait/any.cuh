@@ -1,10 +1,9 @@
 // A wait for other ranks that ends: the body of the graph's node, for every family.
 //
-// Decides what a lane does for its rank: it counts the slot's turns, waits for the rank's word, compares calls, looks
-// whether the group is broken, and tells the rank.
-// Invariant: a wait ends, with an arrival or with the time limit, and what follows in the stream runs either way. No
-// rank takes bytes for good ones that came behind a wait which ended without an arrival.
-// Epochs wrap: they are compared by their difference.
+// Decides what a lane does for its rank. The lane counts the slot's turns, waits for the rank's word and compares
+// calls. It looks whether the group is broken, and tells the rank. Invariant: a wait ends, with an arrival or with the
+// time limit, and what follows in the stream runs either way. No rank takes bytes for good ones that came behind a wait
+// which ended without an arrival. Epochs wrap: they are compared by their difference.
 #pragma once
 
 #include "arch/nvidia_peers.cuh"
@@ -34,23 +33,29 @@ struct Watcher {
   TJ_DEVICE Watcher(const Params& p, int) : params(p) {}
 };
 
-/// Waits end from now on, those of other ranks too: they learn it before any later work of this one, whose copies wait
-/// for nobody any more.
+/// Other ranks learn it before any later work of this one, whose copies wait for nobody any more.
 TJ_DEVICE void tell_broken(const Params& params, u32 word) {
   for (int rank = 0; rank < kMostRanks; ++rank)
     if (params.broken_of[rank] != nullptr) dev::store_system(params.broken_of[rank], word);
 }
 
+/// The first word at a place stays: later turns of a broken group, which were enqueued before, have later epochs.
+TJ_DEVICE void note(Missed& missed, u32 epoch, u32 segment) {
+  if (dev::load_system(&missed.segment) != 0) return;
+  missed.epoch = epoch;
+  dev::store_system(&missed.segment, segment);
+}
+
+/// Waits end from now on, those of other ranks too.
 TJ_DEVICE void report(const Params& params, u32 rank, u32 epoch, u32 segment) {
   const u32 word = (params.own + 1) | rank << kRankBits | segment << 2 * kRankBits;
-  params.missed[rank].epoch = epoch;
-  dev::store_system(&params.missed[rank].segment, segment);
+  note(params.missed[rank], epoch, segment);
   dev::store_system(params.broken, word);
   tell_broken(params, word);
 }
 
-/// Ends when the word has come to the epoch or passed it, when the group is broken, or when the time is over: then the
-/// rank is reported. Has the rank come?
+/// Has the rank come? The wait ends when the word has come to the epoch or passed it, or when the group is broken. It
+/// ends, too, when the time is over, and the rank is reported.
 TJ_DEVICE bool wait_for(const Params& params, u32 rank, u32 epoch) {
   const dev::u64 begin = dev::global_time();
   while (static_cast<int>(dev::load_system(params.words + rank) - epoch) < 0) {
@@ -69,9 +74,7 @@ TJ_DEVICE void look_at_broken(const Params& params, u32 epoch) {
   const u32 word = dev::load_system(params.broken);
   if (word == 0) return;
   tell_broken(params, word);
-  if ((word & kRankMask) == params.own + 1) return;
-  dev::store_system(&params.missed[kMostRanks].epoch, epoch);
-  dev::store_system(&params.missed[kMostRanks].segment, word);
+  if ((word & kRankMask) != params.own + 1) note(params.missed[kMostRanks], epoch, word);
 }
 
 template <class C>

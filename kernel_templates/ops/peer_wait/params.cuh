@@ -16,8 +16,8 @@ struct Missed {
   unsigned epoch;
 };
 
-/// The same in a word, which all ranks are told: the rank that waited, counted from 1, the one that it waited for at
-/// bit kRankBits, and the segment at twice that.
+/// The same in a word, which all ranks are told. It begins with the rank that waited, counted from 1. The rank that it
+/// waited for follows at bit kRankBits, and the segment at twice that.
 inline constexpr unsigned kRankBits = 6, kRankMask = (1u << kRankBits) - 1;
 
 /// Words for rank r stand at place r.
