@@ -16,6 +16,7 @@ struct Sequences {
   int count;
   int chunks;  ///< of a sequence without a list
   Divisor by_chunks;
+  int unused;  ///< 0: no byte of a parameter is left to chance, as plans compare them
 };
 
 }  // namespace tj::ops::chunks

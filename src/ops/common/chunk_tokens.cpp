@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <string>
+#include <type_traits>
 
 #include "ops/common/list_checks.hpp"
 #include "support/fail.hpp"
@@ -100,8 +101,13 @@ void check_chunk_units(const ChunkTokens& tokens, Size heads, Size each) {
 chunks::Sequences sequences_of(const ChunkTokens& tokens) {
   const auto all = static_cast<int>(tokens.tokens());
   const int chunks = (all + chunks::kChunk - 1) / chunks::kChunk;
-  return {tokens.ends ? static_cast<const int*>(tokens.ends->data) : nullptr, all, static_cast<int>(tokens.sequences()),
-          chunks, divisor_of(std::max(chunks, 1))};
+  static_assert(std::has_unique_object_representations_v<chunks::Sequences>);
+  return {tokens.ends ? static_cast<const int*>(tokens.ends->data) : nullptr,
+          all,
+          static_cast<int>(tokens.sequences()),
+          chunks,
+          divisor_of(std::max(chunks, 1)),
+          0};
 }
 
 Size slots_of(const ChunkTokens& tokens) {
