@@ -82,6 +82,7 @@ struct StateRule {
   gated_delta_rule::TokenStates each;  ///< by chunks
   const int* cu_seqlens;
   int tokens;
+  int unused;  ///< as in States
   Divisor by_q, by_k, by_v;
 };
 /// record_rows: column, row.

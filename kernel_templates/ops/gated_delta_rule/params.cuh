@@ -25,6 +25,7 @@ struct States {
   const int* slots;           ///< null: the slot of a sequence is its number
   long long slot, head, row;  ///< row: of a matrix as it is stored
   int count;
+  int unused;     ///< 0: no byte of a parameter is left to chance, as plans compare them
   float* scales;  ///< of rows of V, one behind the other, with states of e4m3
   long long scale_slot, scale_head;
 };

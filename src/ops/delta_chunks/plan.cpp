@@ -112,7 +112,7 @@ void plan_state(const DeltaChunksArgs& args, DeltaStep step, LaunchPlan& plan) {
   plan.map_count = 5;
   gated_delta_rule::Params rule{};
   set_rule(call, rule);
-  p.rule = {rule.initial, rule.final, rule.each, rule.cu_seqlens, rule.tokens, rule.by_q, rule.by_k, rule.by_v};
+  p.rule = {rule.initial, rule.final, rule.each, rule.cu_seqlens, rule.tokens, 0, rule.by_q, rule.by_k, rule.by_v};
   if (call.token_states) {
     p.rule.each.every /= kChunk;
     p.rule.each.by_every = divisor_of(p.rule.each.every);
