@@ -21,7 +21,7 @@ extern std::atomic<bool> locks_lost;
 /// Whether this process, or a forebear, was forked while another thread was in a section all the same: that thread or
 /// the fork had waited as long as it does. A lock may never be free here.
 inline bool locks_are_lost() noexcept { return detail::locks_lost.load(std::memory_order_relaxed); }
-/// Where a call of the library begins. Throws tj::Error(launch, invalid_argument) in such a process.
+/// Each call of the library begins with this. Throws tj::Error(launch, invalid_argument) in such a process.
 inline void require_locks() {
   if (locks_are_lost()) [[unlikely]]
     detail::fail_locks_lost();
