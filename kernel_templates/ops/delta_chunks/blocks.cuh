@@ -42,15 +42,17 @@ TJ_DEVICE void store_terms(u32 place, const Terms& terms) {
   dev::store_matrices(to, {terms.high[0], terms.high[2], terms.high[1], terms.high[3]});
   dev::store_matrices(to + kTermBytes, {terms.low[0], terms.low[2], terms.low[1], terms.low[3]});
 }
-/// Words of a block for either operand of a product, as load_matrices() gives them.
-TJ_DEVICE void load_terms(u32 place, Terms& terms) {
-  dev::load_matrices(lane_row(place), terms.high);
-  dev::load_matrices(lane_row(place) + kTermBytes, terms.low);
+/// Words of a block whose rows the lanes name, for either operand of a product, as load_matrices() gives them.
+TJ_DEVICE void load_block(u32 row, Terms& terms) {
+  dev::load_matrices(row, terms.high);
+  dev::load_matrices(row + kTermBytes, terms.low);
 }
-TJ_DEVICE void load_terms_transposed(u32 place, Terms& terms) {
-  dev::load_matrices_transposed(lane_row(place), terms.high);
-  dev::load_matrices_transposed(lane_row(place) + kTermBytes, terms.low);
+TJ_DEVICE void load_block_transposed(u32 row, Terms& terms) {
+  dev::load_matrices_transposed(row, terms.high);
+  dev::load_matrices_transposed(row + kTermBytes, terms.low);
 }
+TJ_DEVICE void load_terms(u32 place, Terms& terms) { load_block(lane_row(place), terms); }
+TJ_DEVICE void load_terms_transposed(u32 place, Terms& terms) { load_block_transposed(lane_row(place), terms); }
 
 /// The same with the middle matrices in each other's place: right operands that are not transposed where load_terms()
 /// has them transposed, and the other way. Lanes name the matrices so, as moving words takes an instruction each.
@@ -58,13 +60,9 @@ TJ_DEVICE u32 crossed_row(u32 place) {
   const u32 lane = dev::lane_index(), matrix = lane / 8;
   return place + lane % 8 * 16u + (matrix % 2 * 2 + matrix / 2) * 128u;
 }
-TJ_DEVICE void load_terms_crossed(u32 place, Terms& terms) {
-  dev::load_matrices(crossed_row(place), terms.high);
-  dev::load_matrices(crossed_row(place) + kTermBytes, terms.low);
-}
+TJ_DEVICE void load_terms_crossed(u32 place, Terms& terms) { load_block(crossed_row(place), terms); }
 TJ_DEVICE void load_terms_transposed_crossed(u32 place, Terms& terms) {
-  dev::load_matrices_transposed(crossed_row(place), terms.high);
-  dev::load_matrices_transposed(crossed_row(place) + kTermBytes, terms.low);
+  load_block_transposed(crossed_row(place), terms);
 }
 
 /// sums += left right, for 16 rows and 16 columns.

@@ -1,6 +1,7 @@
 // Launch parameters of the gated delta rule in chunks; see delta_chunks.hpp. On the hot path: allocates nothing.
 #include <algorithm>
 #include <new>
+#include <type_traits>
 
 #include "ops/common/tensor_args.hpp"
 #include "ops/delta_chunks/delta_chunks.hpp"
@@ -112,6 +113,7 @@ void plan_state(const DeltaChunksArgs& args, DeltaStep step, LaunchPlan& plan) {
   plan.map_count = 5;
   gated_delta_rule::Params rule{};
   set_rule(call, rule);
+  static_assert(std::has_unique_object_representations_v<delta_chunks::StateRule>);  // plans compare every byte
   p.rule = {rule.initial, rule.final, rule.each, rule.cu_seqlens, rule.tokens, 0, rule.by_q, rule.by_k, rule.by_v};
   if (call.token_states) {
     p.rule.each.every /= kChunk;

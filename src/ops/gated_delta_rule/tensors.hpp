@@ -4,6 +4,7 @@
 #pragma once
 
 #include <optional>
+#include <type_traits>
 
 #include <tilejit/tensor.hpp>
 
@@ -35,6 +36,7 @@ inline Numbers numbers_of(const std::optional<Tensor>& tensor, int after) {
 
 /// Address and steps in bytes of a pool [slots, H, V, K].
 inline States states_of(const std::optional<Tensor>& pool, const std::optional<Tensor>& slots = {}) {
+  static_assert(std::has_unique_object_representations_v<States>);  // plans compare every byte
   States states{};
   if (!pool) return states;
   states.data = pool->data;
