@@ -34,7 +34,7 @@ constexpr std::size_t kGuard = 1024;       // elements behind D that nobody may 
 constexpr std::uint16_t kPoison = 0xffff;  // NaN: what a kernel leaves out is seen
 constexpr double kMaxError = 6e-4, kEpsilon = 1e-6;
 
-/// The graph of a family of archs, and its tile as the graph's file says it.
+/// The graph of a family of archs, and its tile as the graph's file says it. A graph with candidates has their widths.
 struct Family {
   const char *graph, *machine;  ///< the file, the arch that it names
   std::vector<std::string> archs;
@@ -114,17 +114,35 @@ void make_problem(samples::Arguments& words, bool model, Problem& p) {
   p.d.assign(m * n + kGuard, kPoison);
 }
 
-tj::custom::Kernel make_kernel(tj::Runtime& runtime, const Family& family, const std::string& arch) {
+int up(int value, int by) { return (value + by - 1) / by; }
+
+/// The kernel, in the form whose waves of tiles over the multiprocessors end first: a tile takes its schedule's
+/// interval for each iteration. Few rows have one narrow tile for each multiprocessor, or they leave most of them idle.
+/// Sets the family's width to the form's.
+tj::custom::Kernel make_kernel(tj::Runtime& runtime, tj::Device device, const Problem& p, Family& family) {
+  const std::string arch = arch_of(runtime.target_of(device));
   tj::Graph graph = tj::Graph::parse(samples::resource_text(kSample, family.graph), "rmsnorm_gemm");
   graph.machine.name = arch;  // of the same family: the costs are those of the arch that the file names
-  return {runtime, {"rmsnorm_gemm", graph.json(), samples::resources(kSample)}};
+  const auto kernel = [&](const tj::Graph& form) {
+    return tj::custom::Kernel(runtime, {"rmsnorm_gemm", form.json(), samples::resources(kSample)});
+  };
+  const int sms = static_cast<int>(kernel(graph).sm_count(device));
+  double fewest = 0;
+  std::string best;
+  for (const auto& candidate : graph.candidates) {
+    const tj::Schedule schedule = tj::schedule(graph.resolved("", candidate.name));
+    const int width = std::stoi(candidate.parameters.at("block_n")),
+              waves = up(up(p.m, family.block_m) * up(p.n, width), sms);
+    const double cycles = waves * (static_cast<double>(up(p.k, family.block_k)) * schedule.ii() + schedule.length());
+    if (fewest == 0 || cycles < fewest) fewest = cycles, best = candidate.name, family.block_n = width;
+  }
+  return kernel(graph.resolved("", best));
 }
 
 /// Runs and times the kernel; p.d receives the result.
 void run(tj::Runtime& runtime, tj::Device device, int iterations, Problem& p) {
-  const std::string arch = arch_of(runtime.target_of(device));
-  const Family& family = family_of(arch);
-  const tj::custom::Kernel kernel = make_kernel(runtime, family, arch);
+  Family family = family_of(arch_of(runtime.target_of(device)));
+  const tj::custom::Kernel kernel = make_kernel(runtime, device, p, family);
   const auto x = samples::upload(runtime, device, p.x), w = samples::upload(runtime, device, p.w),
              residual = samples::upload(runtime, device, p.residual), d = samples::upload(runtime, device, p.d);
   sample::rmsnorm_gemm::Params params{};
@@ -138,11 +156,13 @@ void run(tj::Runtime& runtime, tj::Device device, int iterations, Problem& p) {
   params.x = x.get(), params.w = w.get(), params.residual = residual.get(), params.d = d.get();
   params.m = p.m, params.n = p.n, params.k = p.k;
   params.one_over_k = 1.0f / static_cast<float>(p.k), params.epsilon = static_cast<float>(kEpsilon);
-  params.row_blocks = (p.m + family.block_m - 1) / family.block_m;
-  params.tiles = params.row_blocks * ((p.n + family.block_n - 1) / family.block_n);
+  params.row_blocks = up(p.m, family.block_m);
+  params.tiles = params.row_blocks * up(p.n, family.block_n);
   const auto tiles = static_cast<unsigned>(params.tiles);
   const unsigned blocks = family.persistent ? std::min(tiles, kernel.sm_count(device)) : tiles;
 
+  std::printf("tile     %d x %d x %d, %u of them, by %u blocks\n", family.block_m, family.block_n, family.block_k,
+              tiles, blocks);
   std::fputs(samples::kernel_text(kernel.prepare(device)).c_str(), stdout);
   if (iterations > 1) kernel.launch(device, params, blocks);  // the first run warms the clocks and is not timed
   const double ms = runtime.time_ms(device, [&] {

@@ -50,7 +50,7 @@ TJ_DEVICE void squares(Consumer<C>& consumer, const Tile&, int, u32 x) {
 /// first, as no compiler moves it before the stores.
 template <class C>
 TJ_DEVICE void finish(Consumer<C>& consumer, const Tile& tile) {
-  constexpr int kAhead = 8;
+  constexpr int kAhead = C::kBlockN < 128 ? C::kBlockN / 16 : 8;
   const Params& params = consumer.params;
   const int quarter = static_cast<int>(dev::lane_index() & 3u);
 #pragma unroll

@@ -19,8 +19,8 @@ namespace {
 
 constexpr const char* kFolder = TJ_REPO_DIR "/samples/09_rmsnorm_gemm";
 
-/// The report of the sample's kernel for an arch.
-KernelReport warm(const char* file, const char* arch) {
+/// The report of the sample's kernel for an arch, in a form of its graph.
+KernelReport warm(const char* file, const char* arch, const char* form = "") {
   const testing::Scratch scratch;
   std::string warnings;
   Options options;
@@ -31,7 +31,7 @@ KernelReport warm(const char* file, const char* arch) {
   std::ifstream text(std::string(kFolder) + "/" + file);
   Graph graph = Graph::parse(std::string{std::istreambuf_iterator<char>(text), std::istreambuf_iterator<char>()}, file);
   graph.machine.name = arch;
-  KernelReport report = custom::Kernel(runtime, {"rmsnorm_gemm", graph.json(), kFolder}).warm(arch);
+  KernelReport report = custom::Kernel(runtime, {"rmsnorm_gemm", graph.resolved("", form).json(), kFolder}).warm(arch);
   CHECK_MESSAGE(warnings.empty(), warnings);
   return report;
 }
@@ -48,6 +48,10 @@ TEST_CASE("for NVIDIA's archs") {
     const KernelReport report = warm(file, arch);
     CHECK(report.target == arch);
     CHECK(report.registers > 0);
+  }
+  for (const char* form : {"wide", "middle", "narrow"}) {
+    CAPTURE(form);
+    CHECK(warm("sm90.json", "sm_90a", form).registers > 0);
   }
 }
 

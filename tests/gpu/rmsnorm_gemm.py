@@ -18,7 +18,7 @@ from python_calls import open_package, skip
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SAMPLE = ROOT / "samples" / "09_rmsnorm_gemm"
-TILE = (128, 256, 64)  # as sm90.json says it
+ROWS, DEPTH = 128, 64  # of a tile, as sm90.json says it
 EPSILON = 1e-6
 MAX_ERROR = 6e-4
 
@@ -31,25 +31,40 @@ def options_of():
     parser.add_argument("--runs", type=int, default=5, help="replays of a round")
     parser.add_argument("--calls", type=int, default=20, help="of a graph")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--form", default="", help="of the graph: wide, middle or narrow, in the place of the predicted one")
     parser.add_argument("--model", action="store_true", help="check on the CPU model, and time nothing")
     return parser.parse_args()
 
 
 class Work:
-    def __init__(self, torch, tilejit, runtime, device, size, seed):
+    def __init__(self, torch, tilejit, runtime, device, size, seed, form):
         self.torch, self.device, (self.m, self.n, self.k) = torch, device, size
         generator = torch.Generator().manual_seed(seed)
         normal = [torch.randn(shape, generator=generator) for shape in ((self.m, self.k), (self.n, self.k), (self.m, self.n))]
         scales = torch.exp2(torch.arange(self.m) % 7 - 3.0)[:, None]  # rows of other sizes: else a wrong norm would hardly show
         self.x, self.w, self.residual = (each.to(torch.float16).to(device) for each in (normal[0] * scales, normal[1] / self.k ** 0.5, normal[2]))
         self.d = torch.empty_like(self.residual)
-        graph = (SAMPLE / "sm90.json").read_text(encoding="utf-8")
-        self.kernel = tilejit.custom.Kernel("rmsnorm_gemm", graph, str(SAMPLE), runtime=runtime)
-        maps = [self.kernel.tensor_map(each[None, None], (1, 1, rows, TILE[2])) for each, rows in ((self.x, TILE[0]), (self.w, TILE[1]))]
-        down, across = -(-self.m // TILE[0]), -(-self.n // TILE[1])
+        graph = tilejit.Graph.parse((SAMPLE / "sm90.json").read_text(encoding="utf-8"))
+        self.kernel = tilejit.custom.Kernel("rmsnorm_gemm", graph.json(), str(SAMPLE), runtime=runtime)
+        self.form, columns = self.form_of(graph, form)
+        self.kernel = tilejit.custom.Kernel("rmsnorm_gemm", graph.resolved("", self.form).json(), str(SAMPLE), runtime=runtime)
+        maps = [self.kernel.tensor_map(each[None, None], (1, 1, rows, DEPTH)) for each, rows in ((self.x, ROWS), (self.w, columns))]
+        down, across = -(-self.m // ROWS), -(-self.n // columns)
         places = [each.data_ptr() for each in (self.x, self.w, self.residual, self.d)]
         self.params = struct.pack("128s128s4Q3i2f2i4x", *maps, *places, self.m, self.n, self.k, 1 / self.k, EPSILON, down, down * across)
         self.blocks = min(down * across, self.kernel.sm_count(device))
+
+    def form_of(self, graph, wanted):
+        """(name, columns of a tile) of the form that the sample takes too: whose waves of tiles end first."""
+        sms, found = self.kernel.sm_count(self.device), []
+        for each in graph.candidates:
+            columns, schedule = int(each.parameters["block_n"]), graph.resolved("", each.name).schedule()
+            waves = -(-(-(-self.m // ROWS) * -(-self.n // columns)) // sms)
+            found.append((waves * (-(-self.k // DEPTH) * schedule.ii + schedule.length), each.name, columns))
+        chosen = [each for each in found if each[1] == wanted] if wanted else [min(found, key=lambda each: each[0])]
+        if not chosen:
+            raise SystemExit(f"--form {wanted}: there are {', '.join(name for _, name, _ in found)}")
+        return chosen[0][1:]
 
     def ours(self):
         stream = self.torch.cuda.current_stream().cuda_stream if self.device != "cpu" else 0
@@ -85,10 +100,10 @@ def main():
     runtime = tilejit.Runtime(target="model:sm_90a" if options.model else "")
     right = True
     for text in options.sizes.split(","):
-        work = Work(torch, tilejit, runtime, "cpu" if options.model else "cuda:0", size_of(text), options.seed)
+        work = Work(torch, tilejit, runtime, "cpu" if options.model else "cuda:0", size_of(text), options.seed, options.form)
         error = work.error()
         right = right and error <= MAX_ERROR  # false for NaN
-        line = f"M {work.m} N {work.n} K {work.k}: error {error:.1e} (limit {MAX_ERROR:.0e})"
+        line = f"M {work.m} N {work.n} K {work.k} {work.form}: error {error:.1e} (limit {MAX_ERROR:.0e})"
         if not options.model:
             graphs, refused = timing.graphs_of(torch, {"ours": work.ours, "torch": work.torchs}, options.calls)
             times = {name: timing.summary(each)["median_us"] for name, each in timing.time_graphs(torch, graphs, options.calls, options.rounds, options.runs).items()}

@@ -35,7 +35,9 @@ class Sample(unittest.TestCase):
                 self.assertIn(part, done.stdout)
 
     def test_products_of_a_warpgroup(self):
-        self.check("model:sm_90a", "role load (1 warp", "squares.1", "rings: x x4 w x4")
+        for size, tile, rings in (((130, 264, 72), "128 x 256 x 64, 4 of", "x x5 w x4"), ((100, 504, 72), "128 x 128 x 64, 4 of", "x x7 w x7"),
+                                  ((64, 256, 72), "128 x 64 x 64, 4 of", "x x8 w x8"), ((1, 8, 8), "128 x 64 x 64, 1 of", "x x8 w x8")):
+            self.check("model:sm_90a", "role load (1 warp", "squares.1", "rings: " + rings, "tile     " + tile, sizes=(size,))
 
     def test_products_of_a_warp(self):
         self.check("model:sm_80", "role load (4 warps", "squares.1", "rings: x x4 w x4")
