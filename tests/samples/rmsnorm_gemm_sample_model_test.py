@@ -39,6 +39,14 @@ class Sample(unittest.TestCase):
                                   ((64, 256, 72), "128 x 64 x 64, 4 of", "x x8 w x8"), ((1, 8, 8), "128 x 64 x 64, 1 of", "x x8 w x8")):
             self.check("model:sm_90a", "role load (1 warp", "squares.1", "rings: " + rings, "tile     " + tile, sizes=(size,))
 
+    def test_trial_of_the_graph(self):
+        """tj-check takes the graph's own trial, in each of its forms."""
+        words = [os.path.join(os.environ["TJ_TEST_BUILD_DIR"], "bin", "tj-check"), "--graph", os.path.join(REPO, "samples", "09_rmsnorm_gemm", "sm90.json"), "--seeds", "2"]
+        done = subprocess.run(words, capture_output=True, text=True, env={**os.environ, "TJ_CACHE_DIR": os.path.join(self.folder.name, "cache")})
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        for form in ("wide", "middle", "narrow"):
+            self.assertIn(f"clean: sm90_{form} on model:sm_90a, trial edges", done.stdout)
+
     def test_products_of_a_warp(self):
         self.check("model:sm_80", "role load (4 warps", "squares.1", "rings: x x4 w x4")
         self.check("model:sm_120a", "rings: x x3 w x3", sizes=((65, 136, 200),))
