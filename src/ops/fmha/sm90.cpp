@@ -201,10 +201,16 @@ enum class Rows { from_registers, staged, staged_in_values };
 /// The widest block of keys whose words and bytes there is room for, beside so many consumers; 0 keys: none.
 FmhaGroupTile widest_tile(const FmhaKernel& config, int consumers, Rows rows, const arch::Arch& arch) {
   constexpr int kMostKeys = 176, kMatrixDepth = 16;
+  // Three consumers of 112 keys have the words, but ptxas 13.0 serialises their products (C7511, C7512): causal, head
+  // dims of 128 and 160, 64 values. Those of 96 and 192 it does not, nor 128 keys with 32 values.
+  constexpr int kFewerKeys = 96, kNarrowest = 104, kWidest = 160, kValues = 64;
   const bool staged = rows != Rows::from_registers;
   // As kernel_templates/arch hands 65536 registers to so many warpgroups. The role that stores staged rows takes some.
   const int words = consumers == 2 ? (staged ? 224 : 240) : consumers == 3 && staged ? 152 : 160;
   FmhaGroupTile tile{consumers, kMostKeys, false, staged, rows == Rows::staged_in_values};
+  if (consumers == 3 && config.head_dim >= kNarrowest && config.head_dim <= kWidest &&
+      fmha_value_dim(config) >= kValues)
+    tile.block_n = kFewerKeys;
   while (tile.block_n > 0 && (words_of(config, tile.block_n) > words || !fits(config, tile, arch)))
     tile.block_n -= kMatrixDepth;
   tile.turns = tile.block_n <= 128;
