@@ -3,10 +3,12 @@
 #include <doctest/doctest.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <tilejit/error.hpp>
 
+#include "compile/includes.hpp"
 #include "pipeline.hpp"
 #include "support/expect.hpp"
 
@@ -144,6 +146,25 @@ TEST_CASE("the choice is the one that full searches of all candidates give") {
       Choice choice = choose(op, request, arch);
       choice.schedule.solve_ms = 0;
       CHECK(sched::to_json(choice.candidate.graph, choice.schedule) == best);
+    }
+}
+
+TEST_CASE("the text of an op leaves the templates of other ops alone") {
+  const std::pair<std::string, std::string> ops[] = {{"fmha", "gemm"}, {"gemm", "fmha"}};
+  const std::pair<const char*, const char*> archs[] = {
+      {"sm_90a", "sm90"}, {"sm_100a", "sm100"}, {"sm_80", "sm80"}, {"gfx1100", "amd"}};
+  for (const auto& [op, other] : ops)
+    for (const auto& [target, family] : archs) {
+      const std::string text = "#include \"arch/" + arch::find(target)->primitives + ".cuh\"\n#include \"ops/" + op +
+                               "/" + family + ".cuh\"\n";
+      INFO(target, ' ', op);
+      bool own = false, others = false;
+      for (const compile::Header& header : compile::included_by(text, headers_for({arch::find(target), false}))) {
+        own = own || header.name.starts_with("ops/" + op);
+        others = others || header.name.starts_with("ops/" + other);
+      }
+      CHECK(own);
+      CHECK_FALSE(others);
     }
 }
 
