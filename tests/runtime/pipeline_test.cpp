@@ -157,7 +157,8 @@ TEST_CASE("the text of an op leaves the templates of other ops alone") {
     for (const auto& [target, family] : archs) {
       const std::string text = "#include \"arch/" + arch::find(target)->primitives + ".cuh\"\n#include \"ops/" + op +
                                "/" + family + ".cuh\"\n";
-      INFO(target, ' ', op);
+      const std::string place = std::string(target) + " " + op;
+      CAPTURE(place);
       bool own = false, others = false;
       for (const compile::Header& header : compile::included_by(text, headers_for({arch::find(target), false}))) {
         own = own || header.name.starts_with("ops/" + op);
