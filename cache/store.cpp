@@ -172,7 +172,7 @@ std::optional<Entry> Store::Impl::load_packed(const Layer& layer, const PackReco
   const support::Seconds reading;
   const auto bytes = read_packed(layer.opened.get(), record, &problem, &why, &check_s);
   const double read_s = reading.so_far() - check_s;
-  auto entry = bytes ? decode(*bytes, &record.key, &problem, &why) : std::nullopt;
+  auto entry = bytes ? decode_known(*bytes, &record.key, &problem, &why) : std::nullopt;
   count_read(read_s, reading.so_far() - read_s);
   if (entry) entry->layer = static_cast<int>(layer.place);
   tell(layer, file_name(record.key), entry, record.bytes, problem, why, kStays);

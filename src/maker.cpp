@@ -172,11 +172,25 @@ Artifact KernelMaker::compile_and_publish(const Wanted& what, const Source& sour
   return made;
 }
 
-/// None where the compiler has no quicker way, or could not go it: then the best one is waited for.
+namespace {
+
+/// Products of warpgroups are serialised by the compiler's quick options, and the time that these save is less than
+/// half (cache/README.md, "Misses").
+bool quick_pays(const arch::Target& target) { return target.model || !target.arch->has_fact("product_group_cycles"); }
+
+}  // namespace
+
+/// None where the compiler has no quicker way that pays, or could not go it: then the best one is waited for.
 std::optional<Artifact> KernelMaker::make_quickly(const Wanted& what, const Source& source) {
   const std::string name = cat("a quick ", what.title());
   compile::Compiler& compiler = backends_.compiler(what.target);
   if (compiler.quick_options().empty()) return std::nullopt;
+  if (!quick_pays(what.target)) {
+    log_(LogLevel::info, cat(name,
+                             " would take more than half of the best one's time, and be many times as slow, so "
+                             "the call waits for the best one (TJ_ON_MISS)"));
+    return std::nullopt;
+  }
   Making& making = what.place.quick;
   const auto since = Clock::now();
   bool waited = false;

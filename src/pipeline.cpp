@@ -29,24 +29,10 @@ double ms_since(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
-bool embedded(const std::vector<compile::Header>& headers, const std::string& name) {
-  return std::any_of(headers.begin(), headers.end(),
-                     [&](const compile::Header& header) { return header.name == name; });
-}
-
-// A graph may be schedulable for an arch that nobody wrote node bodies for.
-void require_bodies(const ops::Maker& op, const graph::Graph& graph, const arch::Arch& arch) {
-  const auto headers = headers_for({&arch, false}, &op);
-  for (const std::string& include : graph.includes)
-    if (!embedded(headers, include))
-      support::fail(Stage::target, Code::unsupported,
-                    cat("op '", op.name(), "' has no kernel for the arch family '", arch.family, "' of '", arch.name,
-                        "': there is no kernel_templates/", include));
-}
-
 void require_primitives(const arch::Target& target) {
   const std::string file = cat("arch/", target.arch->primitives, ".cuh");
-  if (!embedded(headers_for(target), file))
+  const auto headers = headers_for(target);
+  if (std::none_of(headers.begin(), headers.end(), [&](const compile::Header& header) { return header.name == file; }))
     support::fail(Stage::target, Code::unsupported,
                   cat("target '", target.name(), "' has no primitives: there is no kernel_templates/",
                       target.model ? kModelPrefix : "", file));
@@ -165,63 +151,6 @@ cache::Key key_of(const ops::Request& request, const arch::Target& target, const
   for (const std::string& option : compiler.base_options(target.arch->compiler_name()))
     fields.emplace_back("option", option);
   return cache::make_key(fields, compiler_fields(compiler));
-}
-
-namespace {
-
-sched::Options options_for(const ops::Candidate& candidate, const sched::Options& options) {
-  sched::Options own = options;
-  own.order_barriers = options.order_barriers && candidate.turns;
-  if (own.max_stages == 0) own.max_stages = candidate.max_stages;
-  if (own.max_slots == 0) own.max_slots = candidate.max_slots;
-  own.copies_apart = options.copies_apart || candidate.copies_apart;
-  if (candidate.one_role) {
-    own.mixed_roles = true;
-    own.max_roles = 1;
-  }
-  return own;
-}
-
-/// The shape that is taken, where the usual search did not settle its interval: once more, for longer.
-void settle(Choice& choice, const sched::Options& options) {
-  if (choice.schedule.proven_ii || choice.candidate.node_budget == 0 || options.node_budget != sched::kBudgetBySize)
-    return;
-  sched::Options longer = options_for(choice.candidate, options);
-  longer.node_budget = choice.candidate.node_budget;
-  sched::Schedule again = sched::schedule(choice.candidate.graph, longer);
-  if (again.ii <= choice.schedule.ii) choice.schedule = std::move(again);
-}
-
-}  // namespace
-
-Choice choose(const ops::Maker& op, const ops::Request& request, const arch::Arch& arch, const sched::Options& options,
-              double below_flops) {
-  std::optional<Choice> best;
-  std::optional<Error> refused;  // the first, with the reasons of all
-  double best_rate = 0;
-  for (ops::Candidate& candidate : op.candidates(request, arch)) {
-    if (below_flops > 0 && candidate.graph.flops_per_iteration >= below_flops) continue;
-    try {
-      require_bodies(op, candidate.graph, arch);
-      sched::Schedule schedule = sched::schedule(candidate.graph, options_for(candidate, options));
-      const double cycles = candidate.graph.overhead_cycles + candidate.typical_iterations * schedule.ii +
-                            (schedule.length - schedule.ii);
-      const double rate = candidate.useful_flops * candidate.graph.blocks_per_sm / cycles;
-      if (best && rate <= best_rate) continue;
-      best_rate = rate;
-      best = Choice{std::move(candidate), std::move(schedule)};
-    } catch (const Error& e) {
-      if (!refused)
-        refused = e;  // another shape may fit
-      else if (refused->message.find(e.message) == std::string::npos)
-        refused = Error(refused->stage, refused->code, refused->message + "; " + e.message, refused->log);
-    }
-  }
-  if (!best && refused) throw *refused;
-  if (!best)
-    support::fail(Stage::schedule, Code::unsupported, cat("'", request.name, "' has no tile shape for ", arch.name));
-  settle(*best, options);
-  return std::move(*best);
 }
 
 namespace {

@@ -9,7 +9,7 @@
 namespace tj::compile {
 namespace {
 
-constexpr std::string_view kBlanks = " \t\r\f\v", kWord = "include";
+constexpr std::string_view kBlanks = " \t\r\f\v", kWord = "include", kDefine = "define";
 
 std::string_view trimmed(std::string_view line) {
   const std::size_t first = line.find_first_not_of(kBlanks);
@@ -34,21 +34,32 @@ std::optional<std::string_view> simple_include(std::string_view line) {
   return plain && (rest.empty() || rest.starts_with("//")) ? std::optional(name) : std::nullopt;
 }
 
+/// A line such as `#define NAME(x) \`.
+bool is_define(std::string_view line) {
+  if (!line.starts_with("#")) return false;
+  line = trimmed(line.substr(1));
+  return line.size() > kDefine.size() && line.starts_with(kDefine) &&
+         kBlanks.find(line[kDefine.size()]) != kBlanks.npos;
+}
+
 /// Names that are included; none when a line may include something in another way.
 std::optional<std::vector<std::string_view>> names_in(std::string_view text) {
   std::vector<std::string_view> names;
-  bool goes_on = false;  // the line before ends with a backslash
+  bool goes_on = false;   // the line before ends with a backslash
+  bool of_macro = false;  // it goes on from a macro's first line for certain: a `#` is the macro's own
   while (!text.empty()) {
     const std::size_t end = std::min(text.find('\n'), text.size());
-    const std::string_view line = trimmed(text.substr(0, end));
+    const std::string_view whole = text.substr(0, end), line = trimmed(whole);
     text.remove_prefix(std::min(end + 1, text.size()));
     const bool continued = line.ends_with('\\') || line.ends_with("?\?/");
+    of_macro = (goes_on ? of_macro : continued && is_define(line)) && !has(line, "*/") &&
+               (!continued || whole.ends_with('\\') || whole.ends_with("\\\r"));
     const auto name = goes_on || continued ? std::nullopt : simple_include(line);
     if (name)
       names.push_back(*name);
     else if (has(line, kWord) && (goes_on || may_be_directive(line)))
       return std::nullopt;
-    else if (continued && may_be_directive(line) && !has(line, "define"))
+    else if (continued && may_be_directive(line) && !of_macro && !has(line, "define"))
       return std::nullopt;
     goes_on = continued;
   }

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstddef>
 
+#include "sched/bounds.hpp"
 #include "sched/joint/joint.hpp"
 #include "sched/joint/tile.hpp"
 #include "sched/modulo/modulo.hpp"
@@ -29,13 +30,19 @@ constexpr std::uint64_t kBudgetOf40 = 7'000;  ///< nodes of the search for a gra
 constexpr std::uint64_t kRolesShare =
     4;  ///< nodes of the search for roles, for one of the modulo search: its nodes are that much smaller
 
-void check_options(const graph::Graph& graph, const Options& options) {
+/// The options, and the largest II that is of use; 0: any.
+struct Limited : Options {
+  int most_ii = 0;
+};
+
+void check_options(const graph::Graph& graph, const Limited& options) {
   const auto refuse = [](const char* name, int value) {
     support::fail(Stage::schedule, Code::invalid_argument,
                   cat(name, " is ", value, "; it must be 0 (no limit) or more"));
   };
   if (options.max_stages < 0) refuse("max_stages", options.max_stages);
   if (options.min_ii < 0) refuse("min_ii", options.min_ii);
+  if (options.most_ii < kFirstIi) refuse("most_ii", options.most_ii);
   if (options.max_slots < 0) refuse("max_slots", options.max_slots);
   if (options.max_roles < 0) refuse("max_roles", options.max_roles);
   if (options.node_budget > kMaxNodeBudget && options.node_budget != kBudgetBySize)
@@ -142,13 +149,13 @@ std::uint64_t budget_by_size(const graph::Graph& graph) {
 }
 
 /// Cycles and slots together: what the cycles need must be allowed and fit.
-void solve(const graph::Graph& graph, const Options& options, Schedule& schedule) {
+void solve(const graph::Graph& graph, const Limited& options, Schedule& schedule) {
   Narrowing slots(graph, options);
   for (int attempt = 0; attempt < kSlotAttempts; ++attempt) {
     Problem problem = make_problem(graph, schedule.role, slots.caps, slots.strict, options);
     hold_warps(graph, schedule.role, warps_of(schedule), problem);
     const std::uint64_t left = options.node_budget - std::min(options.node_budget, schedule.search_nodes);
-    const ModuloResult found = modulo_schedule(problem, left, slots.min_ii);
+    const ModuloResult found = modulo_schedule(problem, left, slots.min_ii, options.most_ii);
     schedule.search_nodes += found.search_nodes;
     if (!found.found)
       support::fail(Stage::schedule, Code::unsupported,
@@ -164,7 +171,7 @@ void solve(const graph::Graph& graph, const Options& options, Schedule& schedule
 }
 
 /// The joint search within the budget; false when it was not enough, and the simple split has to answer.
-bool solve_joint(const graph::Graph& graph, const Options& options, Schedule& schedule) {
+bool solve_joint(const graph::Graph& graph, const Limited& options, Schedule& schedule) {
   Narrowing slots(graph, options);
   std::uint64_t searched = 0;
   int res_mii = 0, rec_mii = 0;
@@ -179,11 +186,12 @@ bool solve_joint(const graph::Graph& graph, const Options& options, Schedule& sc
     joint.copies_apart = options.copies_apart;
     joint.relaxed.variable_latency = joint.relaxed.bodies = options.mixed_roles;
     joint.min_ii = slots.min_ii;
+    joint.most_ii = options.most_ii;
     joint.slots = slots.caps;
     joint.strict_slots = slots.strict;
     const JointResult found = joint_schedule(graph, joint);
     searched += found.search_nodes;
-    if (!found.found && !found.proven_ii && !found.nowhere) return false;
+    if (!found.found && !found.proven_ii && !found.nowhere && !found.beyond) return false;
     schedule = with_roles(graph, found, options);
     schedule.search_nodes = searched;
     if (attempt == 0) {
@@ -197,17 +205,19 @@ bool solve_joint(const graph::Graph& graph, const Options& options, Schedule& sc
   no_slots(graph, schedule.ii);
 }
 
-void solve_split(const graph::Graph& graph, const Options& options, Schedule& schedule) {
+void solve_split(const graph::Graph& graph, const Limited& options, Schedule& schedule) {
   assign_roles(graph, schedule);
   solve(graph, options, schedule);
 }
 
 }  // namespace
 
-Schedule schedule(const graph::Graph& graph, const Options& given) {
+Schedule schedule(const graph::Graph& graph, const Options& options) { return schedule_within(graph, options, 0); }
+
+Schedule schedule_within(const graph::Graph& graph, const Options& given, int most_ii) {
   const auto begin = std::chrono::steady_clock::now();
   graph::check(graph);
-  Options options = given;
+  Limited options{given, most_ii};
   if (!graph.machine.shared_barriers) {  // nothing could tell roles apart when another is done
     options.mixed_roles = true;
     options.max_roles = 1;

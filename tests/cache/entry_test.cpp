@@ -103,3 +103,18 @@ TEST_CASE("the bytes of this format version stay what they are: raise kFormatVer
                            little(1, 4) + "v" + little(3, 8) + "PAY";
   CHECK(bytes == framed(body, 1));
 }
+
+TEST_CASE("bytes that another checksum covers are taken without their own, and for their key alone") {
+  std::string bytes = encode(key_of("one"), entry_of("payload"));
+  bytes.back() = static_cast<char>(bytes.back() ^ 1);
+  const tj::cache::Key one = key_of("one"), two = key_of("two");
+  std::string problem;
+  tj::cache::Rejection why{};
+  CHECK_FALSE(decode(bytes, &one, &problem));
+  CHECK(problem == "checksum does not match");
+  const auto known = tj::cache::decode_known(bytes, &one, &problem, &why);
+  REQUIRE_MESSAGE(known, problem);
+  CHECK(known->payload == "payload");
+  CHECK_FALSE(tj::cache::decode_known(bytes, &two, &problem, &why));
+  CHECK_FALSE(tj::cache::decode_known(bytes.substr(1), &one, &problem, &why));
+}

@@ -33,6 +33,8 @@ TEST_CASE("what is included, directly or not, is found, under each path that the
   CHECK(names("#include <cstdint>\n", kFiles).empty());
   CHECK(names("// what others include: c.cuh\nint included;\n", kFiles).empty());
   CHECK(names("#define X \\\n  1\n#include \"c.cuh\"\n", kFiles) == "c.cuh ");
+  CHECK(names("#define X(n) \\\n  f##n(#n) \\\n  1\n#include \"c.cuh\"\n", kFiles) == "c.cuh ");
+  CHECK(names("# define X(n)   \\\r\n  f##n \\\r\n  1\r\n#include \"c.cuh\"\r\n", kFiles) == "c.cuh ");
 }
 
 TEST_CASE("files that include each other end the search") {
@@ -41,12 +43,26 @@ TEST_CASE("files that include each other end the search") {
 
 TEST_CASE("a text that may include in another way counts as including every file") {
   const std::string all = "a.cuh c.cuh ops/b.cuh ops/types.cuh types.cuh ";
-  for (const char* text :
-       {"#include NAME\n", "#define NAME \"c.cuh\"\n#include NAME\n", "#if __has_include(\"c.cuh\")\n#endif\n",
-        "#include_next <c.cuh>\n", "%:include \"c.cuh\"\n", "?\?=include \"c.cuh\"\n", "#include \\\n\"c.cuh\"\n",
-        "#\\\ninclude \"c.cuh\"\n", "#incl\\\nude \"c.cuh\"\n", "#include \"ops/../c.cuh\"\n", "#include \"./c.cuh\"\n",
-        "/* x */ #include \"c.cuh\"\n", "#include \"c.cuh\" /* x */\n", "#/**/include \"c.cuh\"\n",
-        "#define I include \"c.cuh\"\n", "#include \"ops//b.cuh\"\n"}) {
+  for (const char* text : {"#include NAME\n",
+                           "#define NAME \"c.cuh\"\n#include NAME\n",
+                           "#if __has_include(\"c.cuh\")\n#endif\n",
+                           "#include_next <c.cuh>\n",
+                           "%:include \"c.cuh\"\n",
+                           "?\?=include \"c.cuh\"\n",
+                           "#include \\\n\"c.cuh\"\n",
+                           "#\\\ninclude \"c.cuh\"\n",
+                           "#incl\\\nude \"c.cuh\"\n",
+                           "#include \"ops/../c.cuh\"\n",
+                           "#include \"./c.cuh\"\n",
+                           "/* x */ #include \"c.cuh\"\n",
+                           "#include \"c.cuh\" /* x */\n",
+                           "#/**/include \"c.cuh\"\n",
+                           "#define I include \"c.cuh\"\n",
+                           "#include \"ops//b.cuh\"\n",
+                           "#define X \\\n#include \"c.cuh\"\n",
+                           "#define X \\ \n#incl\\\nude \"c.cuh\"\n",
+                           "/*\n#define X \\\n*/ #incl\\\nude \"c.cuh\"\n",
+                           "#defined \\\n#incl\\\nude \"c.cuh\"\n"}) {
     const std::string said = text;
     CAPTURE(said);
     CHECK(names(text, kFiles) == all);

@@ -2,9 +2,11 @@
 // until the best one is there. What asks for a kernel to be made gets the best one, whatever the policy.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -25,6 +27,7 @@ constexpr tj::Device kGpu{tj::DeviceKind::cuda, 0};
 Options with(Machine& machine, MissPolicy policy) {
   Options options = machine.options();
   options.on_miss = policy;
+  if (policy == MissPolicy::quick) options.target = "sm_90";  // of sm_90a there are no quick kernels
   return options;
 }
 
@@ -113,7 +116,7 @@ TEST_CASE("quick: the first call takes a quick kernel, and the best one comes in
   runtime.run(attention());
   CHECK(machine.nvrtc.compiles() == 2);
   CHECK(machine.warnings.empty());
-  Runtime later(machine.options());  // the best one is on disk, not the quick one
+  Runtime later(with(machine, MissPolicy::quick));  // the best one is on disk, not the quick one
   CHECK(later.prepare(attention()).origin == KernelOrigin::disk);
   CHECK(machine.nvrtc.compiles() == 2);
 }
@@ -193,6 +196,23 @@ TEST_CASE("quick: where no quick kernel can be made the call waits for the best 
   CHECK(machine.warnings.empty());
   machine.nvrtc.refuse("error: neither");
   CHECK(error_of([&] { runtime.run(attention({}, true)); }).code == Code::compile_failed);
+}
+
+TEST_CASE("quick: where a quick kernel does not pay the call waits for the best one, and the log says so") {
+  Machine machine;
+  Options options = with(machine, MissPolicy::quick);
+  options.target = "sm_90a";
+  options.log_level = tj::LogLevel::info;
+  Runtime runtime(options);
+  runtime.run(attention());
+  CHECK(machine.nvrtc.quick_compiles() == 0);
+  CHECK(machine.nvrtc.compiles() == 1);
+  const Counters counters = runtime.counters();
+  CHECK(counters.quick_kernels == 0);
+  CHECK(counters.compiles == 1);
+  CHECK(std::any_of(machine.warnings.begin(), machine.warnings.end(), [](const std::string& line) {
+    return has(line, "a quick fmha_f16_d128 for sm_90a would take more than half of the best one's time");
+  }));
 }
 
 TEST_CASE("quick: the runtime's end waits for the best kernel that is being made, and drops the others") {

@@ -3,9 +3,12 @@
 #include <doctest/doctest.h>
 
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <tilejit/error.hpp>
 
+#include "compile/includes.hpp"
 #include "pipeline.hpp"
 #include "support/expect.hpp"
 
@@ -50,6 +53,22 @@ class Asking final : public ops::Op {
   std::vector<std::string> includes_;
   int last_blocks_per_sm_;
 };
+
+sched::Schedule searched(const ops::Candidate& candidate) {
+  sched::Options options;
+  options.order_barriers = candidate.turns;
+  options.max_stages = candidate.max_stages;
+  options.max_slots = candidate.max_slots;
+  options.copies_apart = candidate.copies_apart;
+  if (candidate.one_role) options.mixed_roles = true, options.max_roles = 1;
+  return sched::schedule(candidate.graph, options);
+}
+
+double rate_of(const ops::Candidate& candidate, const sched::Schedule& schedule) {
+  return candidate.useful_flops * candidate.graph.blocks_per_sm /
+         (candidate.graph.overhead_cycles + candidate.typical_iterations * schedule.ii +
+          (schedule.length - schedule.ii));
+}
 
 class Unasked final : public compile::Compiler {
  public:
@@ -103,6 +122,51 @@ TEST_CASE("blocks side by side count when candidates are rated, and stay known t
   plan.sm_count = 100;
   plan.blocks_per_sm = again->shape.blocks_per_sm;
   CHECK(plan.resident_blocks() == 200);
+}
+
+TEST_CASE("the choice is the one that full searches of all candidates give") {
+  const ops::Op& op = *ops::find("fmha");
+  for (const char* target : {"sm_90a", "sm_100a", "sm_90", "gfx1100"})
+    for (const char* head_dim : {"64", "80", "128"}) {
+      const arch::Arch& arch = *arch::find(target);
+      const ops::Request request = op.requests_for({{"head-dim", {head_dim}}, {"causal", {"true"}}}, arch).back();
+      INFO(target, ' ', request.name);
+      double best_rate = 0;
+      std::string best;
+      for (const ops::Candidate& each : op.candidates(request, arch)) try {
+          sched::Schedule schedule = searched(each);
+          const double rate = rate_of(each, schedule);
+          if (rate <= best_rate) continue;
+          best_rate = rate;
+          schedule.solve_ms = 0;
+          best = sched::to_json(each.graph, schedule);
+        } catch (const Error& error) {  // it finds no room
+          CHECK(error.stage == Stage::schedule);
+        }
+      Choice choice = choose(op, request, arch);
+      choice.schedule.solve_ms = 0;
+      CHECK(sched::to_json(choice.candidate.graph, choice.schedule) == best);
+    }
+}
+
+TEST_CASE("the text of an op leaves the templates of other ops alone") {
+  const std::pair<std::string, std::string> ops[] = {{"fmha", "gemm"}, {"gemm", "fmha"}};
+  const std::pair<const char*, const char*> archs[] = {
+      {"sm_90a", "sm90"}, {"sm_100a", "sm100"}, {"sm_80", "sm80"}, {"gfx1100", "amd"}};
+  for (const auto& [op, other] : ops)
+    for (const auto& [target, family] : archs) {
+      const std::string text = "#include \"arch/" + arch::find(target)->primitives + ".cuh\"\n#include \"ops/" + op +
+                               "/" + family + ".cuh\"\n";
+      const std::string place = std::string(target) + " " + op;
+      CAPTURE(place);
+      bool own = false, others = false;
+      for (const compile::Header& header : compile::included_by(text, headers_for({arch::find(target), false}))) {
+        own = own || header.name.starts_with("ops/" + op);
+        others = others || header.name.starts_with("ops/" + other);
+      }
+      CHECK(own);
+      CHECK_FALSE(others);
+    }
 }
 
 TEST_CASE("an arch without primitives is refused, on the device and on the model") {

@@ -22,6 +22,8 @@ struct Parts {
   /// Does values[i] of a part belong to a column?
   static TJ_DEVICE constexpr bool has(int part, int i) { return 4 * part + i / 2 < kColumns / 8; }
   static TJ_DEVICE constexpr int sum(int part, int i, int half) { return 4 * (4 * part + i / 2) + 2 * half + i % 2; }
+  /// Groups of a part.
+  static TJ_DEVICE constexpr int groups(int part) { return min(4, kColumns / 8 - 4 * part); }
   /// The column of values[0].
   static TJ_DEVICE int column(int part, int lane) { return 32 * part + lane % 4 * 2; }
 };
@@ -67,20 +69,24 @@ template <>
 struct Eight<dev::F32> {
   float values[8];
 };
+/// Can a thread access two f32 elements at a time in all groups of a part? `columns`: of the row, from its first on.
+TJ_DEVICE bool in_pairs(bool wide, int columns, int groups) { return wide && columns >= 8 * groups - 6; }
+/// The column of values[i], from that of values[0] on.
+TJ_DEVICE constexpr int column_of(int i) { return 4 * (i - i % 2) + i % 2; }
 /// values[2b + e] = the row's elements at this thread's columns of group b; 0 outside.
-TJ_DEVICE void load_part(dev::F32, const Row& row, int column, int, Eight<dev::F32>& eight) {
-  const float* begin = static_cast<const float*>(row.begin);
+TJ_DEVICE void load_part(dev::F32, const Row& row, int column, int, int groups, Eight<dev::F32>& eight) {
+  const float* begin = static_cast<const float*>(row.begin) + column;
+  const int columns = row.columns - column;
 #pragma unroll
-  for (int b = 0; b < 4; ++b) {
-    const int at = column + 8 * b;
-    eight.values[2 * b] = eight.values[2 * b + 1] = 0.0f;
-    if (row.wide && at + 2 <= row.columns) {
-      dev::load_global(begin + at, eight.values[2 * b], eight.values[2 * b + 1]);
-    } else {
-      if (at < row.columns) eight.values[2 * b] = dev::load_global(begin + at);
-      if (at + 1 < row.columns) eight.values[2 * b + 1] = dev::load_global(begin + at + 1);
-    }
+  for (int i = 0; i < 8; ++i) eight.values[i] = 0.0f;
+  if (in_pairs(row.wide, columns, groups)) {
+#pragma unroll
+    for (int b = 0; b < groups; ++b) dev::load_global(begin + 8 * b, eight.values[2 * b], eight.values[2 * b + 1]);
+    return;
   }
+#pragma unroll
+  for (int i = 0; i < 2 * groups; ++i)
+    if (column_of(i) < columns) eight.values[i] = dev::load_global(begin + column_of(i));
 }
 TJ_DEVICE void part_of(dev::F32, const Eight<dev::F32>& eight, float (&values)[8]) {
 #pragma unroll
@@ -88,7 +94,7 @@ TJ_DEVICE void part_of(dev::F32, const Eight<dev::F32>& eight, float (&values)[8
 }
 /// Lane q of a quad loads the 8 columns of group q; a transpose brings each pair to its lane.
 template <class Tag>
-TJ_DEVICE void load_part(Tag, const Row& row, int column, int lane, Eight<Tag>& eight) {
+TJ_DEVICE void load_part(Tag, const Row& row, int column, int lane, int, Eight<Tag>& eight) {
   read_words(row, column + 6 * (lane % 4), eight.words);
 }
 template <class Tag>
@@ -99,9 +105,9 @@ TJ_DEVICE void part_of(Tag tag, const Eight<Tag>& eight, float (&values)[8]) {
   for (int b = 0; b < 4; ++b) dev::unpack(tag, words[b], values[2 * b], values[2 * b + 1]);
 }
 template <class Tag>
-TJ_DEVICE void read_part(Tag tag, const Row& row, int column, int lane, float (&values)[8]) {
+TJ_DEVICE void read_part(Tag tag, const Row& row, int column, int lane, int groups, float (&values)[8]) {
   Eight<Tag> eight;
-  load_part(tag, row, column, lane, eight);
+  load_part(tag, row, column, lane, groups, eight);
   part_of(tag, eight, values);
 }
 /// A row of d: how many of its elements lie in d.
@@ -110,22 +116,21 @@ struct Target {
   int columns;
   bool wide;
 };
-TJ_DEVICE void write_part(dev::F32, const Target& row, int column, int, const float (&values)[8]) {
+TJ_DEVICE void write_part(dev::F32, const Target& row, int column, int, int groups, const float (&values)[8]) {
+  float* begin = static_cast<float*>(row.begin) + column;
+  const int columns = row.columns - column;
+  if (in_pairs(row.wide, columns, groups)) {
 #pragma unroll
-  for (int i = 0; i < 8; i += 2) {
-    const int at = column + 4 * i;
-    float* to = static_cast<float*>(row.begin) + at;
-    if (row.wide && at + 2 <= row.columns) {
-      dev::store_global(to, values[i], values[i + 1]);
-    } else {
-      if (at < row.columns) dev::store_global(to, values[i]);
-      if (at + 1 < row.columns) dev::store_global(to + 1, values[i + 1]);
-    }
+    for (int b = 0; b < groups; ++b) dev::store_global(begin + 8 * b, values[2 * b], values[2 * b + 1]);
+    return;
   }
+#pragma unroll
+  for (int i = 0; i < 2 * groups; ++i)
+    if (column_of(i) < columns) dev::store_global(begin + column_of(i), values[i]);
 }
 /// A transpose gives lane q of a quad the 8 of group q: 16 bytes.
 template <class Tag>
-TJ_DEVICE void write_part(Tag tag, const Target& row, int column, int lane, const float (&values)[8]) {
+TJ_DEVICE void write_part(Tag tag, const Target& row, int column, int lane, int, const float (&values)[8]) {
   u32 words[4];
 #pragma unroll
   for (int b = 0; b < 4; ++b) words[b] = dev::pack(tag, values[2 * b], values[2 * b + 1]);
@@ -192,7 +197,7 @@ struct Addends {
         if (part + at / 2 >= Parts<C>::kCount) break;
         const Row from = kKeeps ? kept[at % 2] : row(consumer, tile, place_of(consumer, tile, 0, at % 2));
         load_part(Output{}, from, tile.column + consumer.column() + Parts<C>::column(part + at / 2, consumer.lane),
-                  consumer.lane, eight[at / 2][at % 2]);
+                  consumer.lane, Parts<C>::groups(part + at / 2), eight[at / 2][at % 2]);
       }
     }
   }
@@ -202,7 +207,7 @@ struct Addends {
       part_of(Output{}, eight[part % kParts][half], values);
     else
       read_part(Output{}, row(consumer, tile, place), place.column + Parts<C>::column(part, consumer.lane),
-                consumer.lane, values);
+                consumer.lane, Parts<C>::groups(part), values);
   }
 };
 
@@ -282,7 +287,7 @@ TJ_DEVICE void read_bias(const Consumer<C>& consumer, const Tile& tile, int part
   if constexpr (C::kBias)
     read_part(tag,
               {row_begin(tag, params.bias, tile.batch * params.bias_stride_batch), params.n, params.wide_bias != 0},
-              column, consumer.lane, bias.values[0]);
+              column, consumer.lane, Parts<C>::groups(part), bias.values[0]);
 }
 
 /// A row of a thread's fragments in d.
@@ -332,7 +337,8 @@ TJ_DEVICE void store(Consumer<C>& consumer, const Tile& tile) {
       const RowOfD row = kKeeps ? rows_of_d[rows] : row_of_d(consumer, tile, block, half);
       float values[8];
       finish_part(consumer, tile, row.place, block, part, half, bias, addends, values);
-      write_part(tag, row.target, row.place.column + Parts<C>::column(part, consumer.lane), consumer.lane, values);
+      write_part(tag, row.target, row.place.column + Parts<C>::column(part, consumer.lane), consumer.lane,
+                 Parts<C>::groups(part), values);
     }
   }
 }

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "sched/bounds.hpp"
 #include "sched/joint/model.hpp"
 #include "sched/joint/roles.hpp"
 #include "sched/joint/tile.hpp"
@@ -40,12 +41,14 @@ class Joint {
     const ModuloResult modulo = modulo_at(std::max(1, options_.min_ii));
     result_.res_mii = modulo.res_mii;
     result_.rec_mii = modulo.rec_mii;
+    if (!modulo.found && options_.most_ii != 0) return give_up(modulo.certificate);
     if (!modulo.found) return finish_without(modulo.proven_ii || modulo_budget_ > 0, "recurrence", modulo.certificate);
     result_.modulo_ii = modulo.ii;
     result_.modulo_length = modulo.length;
     const auto [binding, words] = model_.impossible(pool());
     if (!binding.empty()) return finish_without(true, binding, words);
     search_intervals(modulo);
+    if (result_.beyond) return give_up(cat("it would have a larger II than ", last_ii_));
     if (!result_.found) {
       explain();
       result_.search_nodes = visited();
@@ -63,7 +66,7 @@ class Joint {
 
  private:
   ModuloResult modulo_at(int min_ii) {
-    ModuloResult found = modulo_schedule(model_.certain_problem(), modulo_budget_, min_ii);
+    ModuloResult found = modulo_schedule(model_.certain_problem(), modulo_budget_, min_ii, options_.most_ii);
     modulo_budget_ -= std::min<std::uint64_t>(modulo_budget_, found.search_nodes);
     return found;
   }
@@ -98,9 +101,14 @@ class Joint {
         return;
       }
       if (tried >= kSingleSteps) proven = false;
+      if (options_.most_ii == kFirstIi) {
+        result_.beyond = true;
+        return;
+      }
       modulo = modulo_at(modulo.ii + (tried < kSingleSteps ? 1 : 1 + tried / 16));
       proven = proven && modulo.proven_ii;
     }
+    result_.beyond = options_.most_ii > 0 && !modulo.found;
     result_.proven_ii = proven;
   }
 
@@ -293,6 +301,14 @@ class Joint {
   }
 
   std::uint64_t visited() const { return options_.node_budget - budget_ + options_.modulo_budget - modulo_budget_; }
+
+  /// Whoever has no use for a larger II does not ask what binds.
+  JointResult give_up(const std::string& words) {
+    result_.beyond = true;
+    result_.search_nodes = visited();
+    result_.certificate = cat("no joint schedule: ", words);
+    return std::move(result_);
+  }
 
   JointResult finish_without(bool proven, const std::string& binding, const std::string& words) {
     result_.proven_ii = proven;

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "sched/bounds.hpp"
 #include "sched/modulo/at_interval.hpp"
 #include "sched/modulo/symmetry.hpp"
 #include "support/fail.hpp"
@@ -39,11 +40,12 @@ bool within_reach(const Problem& problem) {
 
 class Scheduler {
  public:
-  Scheduler(const Problem& problem, std::uint64_t budget, int min_ii)
+  Scheduler(const Problem& problem, std::uint64_t budget, int min_ii, int most_ii)
       : problem_(problem),
         total_budget_(budget),
         budget_(budget),
         min_ii_(min_ii),
+        most_ii_(most_ii),
         exact_(within_reach(problem)),
         ordered_(exchangeable(problem)) {}
 
@@ -57,6 +59,7 @@ class Scheduler {
     }
     const Bound start = first_interval(res, rec);
     reason_ = start.reason;
+    if (most_ii_ == kFirstIi) most_ii_ = start.ii;
     std::int64_t total = start.ii + 1;
     for (const int each : problem_.length) total += each;
     for (const auto& uses : problem_.uses)
@@ -64,6 +67,10 @@ class Scheduler {
     for (const graph::Edge& edge : problem_.edges) total += std::max(0, edge.delay);
     bool proven = true;
     for (std::int64_t ii = start.ii; ii <= total; ii += step(ii - start.ii)) {
+      if (most_ii_ > 0 && ii > most_ii_) {
+        result_.certificate = cat("II of at most ", most_ii_, " was asked for; ", reason_);
+        return result_;
+      }
       if (ii - start.ii >= kSingleSteps) proven = false;
       const Verdict verdict = try_interval(static_cast<int>(ii), proven);
       if (verdict == Verdict::found) return finish();
@@ -208,7 +215,7 @@ class Scheduler {
 
   const Problem& problem_;
   std::uint64_t total_budget_, budget_;
-  int min_ii_;
+  int min_ii_, most_ii_;
   bool exact_;
   bool excluded_ = false;  ///< an II was proven to have no schedule
   std::vector<std::pair<int, int>> ordered_;
@@ -225,8 +232,8 @@ int makespan(const Problem& problem, const std::vector<int>& cycle) {
   return end;
 }
 
-ModuloResult modulo_schedule(const Problem& problem, std::uint64_t node_budget, int min_ii) {
-  return Scheduler(problem, node_budget, min_ii).run();
+ModuloResult modulo_schedule(const Problem& problem, std::uint64_t node_budget, int min_ii, int most_ii) {
+  return Scheduler(problem, node_budget, min_ii, most_ii).run();
 }
 
 }  // namespace tj::sched

@@ -24,8 +24,8 @@ struct ModuloResult {
   std::uint64_t search_nodes = 0;
 };
 
-/// min_ii: no smaller II is tried.
-ModuloResult modulo_schedule(const Problem& problem, std::uint64_t node_budget, int min_ii);
+/// min_ii: no smaller II is tried. most_ii: as schedule_within() has it (bounds.hpp).
+ModuloResult modulo_schedule(const Problem& problem, std::uint64_t node_budget, int min_ii, int most_ii = 0);
 
 /// Iterative modulo scheduling at one II: list scheduling with eviction. Empty when it gives up.
 std::optional<std::vector<int>> iterative_schedule(const Problem& problem, int ii);
