@@ -39,7 +39,7 @@ TJ_DEVICE void load_w(Loader<C>& loader, const Tile& tile, int i, u32 slot) {
 
 template <class C>
 TJ_DEVICE void mma(Consumer<C>& consumer, const Tile&, int, u32 x, u32 w) {
-  const u32 row = static_cast<u32>(consumer.copy * kRowsPerConsumer) + (dev::warp_index() & 3u) * 16u;
+  const u32 row = static_cast<u32>(consumer.row) + (dev::warp_index() & 3u) * 16u;
 #pragma unroll
   for (u32 k = 0; k < C::kBlockK / 16; ++k) {
     u32 left[4], right[4];
