@@ -8,23 +8,21 @@
 
 namespace sample::rmsnorm_gemm {
 
-constexpr int kRowsPerConsumer = 64;
+constexpr int kRows = 64;
 
-/// A thread holds rows row0 and row0 + 8 of the tile, columns 8j + 2(lane % 4) + {0, 1} of its consumer's.
+/// A thread holds rows row0 and row0 + 8 of the tile, columns 8j + 2(lane % 4) + {0, 1} from
+/// `column` on.
 template <class C_>
 struct Consumer {
   using C = C_;
-  static constexpr bool kHalves = C::kBlockM == kRowsPerConsumer;
-  static constexpr int kColumns = kHalves ? C::kBlockN / 2 : C::kBlockN;
+  static constexpr int kColumns = C::kBlockM == kRows ? C::kBlockN / 2 : C::kBlockN;
   const Params& params;
-  const int row, column;  ///< of the tile, where the consumer's begin
-  const int row0;
+  const int column, row0;
   float sums[kColumns / 2], squares[2];
   TJ_DEVICE Consumer(const Params& p, int copy)
       : params(p),
-        row(kHalves ? 0 : copy * kRowsPerConsumer),
-        column(kHalves ? copy * kColumns : 0),
-        row0(row + static_cast<int>((dev::warp_index() & 3u) * 16u + dev::lane_index() / 4u)) {}
+        column(copy * kColumns % C::kBlockN),
+        row0(copy * kRows % C::kBlockM + static_cast<int>(dev::warp_index() % 4u * 16u + dev::lane_index() / 4u)) {}
 };
 
 template <class C>
@@ -40,15 +38,12 @@ template <class C>
 TJ_DEVICE void squares(Consumer<C>& consumer, const Tile&, int, u32 x) {
   static_assert(C::kBlockK == 64, "a row of the slot is eight pieces of 16 bytes");
 #pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    const u32 row = static_cast<u32>(consumer.row0 + 8 * half);
+  for (u32 i = 0; i < 4; ++i) {
+    const u32 half = i / 2, row = static_cast<u32>(consumer.row0) + 8 * half;
+    float words[4];
+    dev::load_shared(dev::piece_address(x, row, (dev::lane_index() & 3u) + 4u * ((i ^ row) & 1u)), words);
 #pragma unroll
-    for (u32 p = 0; p < 2; ++p) {
-      float words[4];
-      dev::load_shared(dev::piece_address(x, row, (dev::lane_index() & 3u) + 4u * (p ^ (row & 1u))), words);
-#pragma unroll
-      for (float word : words) add_squares(consumer.squares[half], dev::bits_of(word));
-    }
+    for (float word : words) add_squares(consumer.squares[half], dev::bits_of(word));
   }
 }
 

@@ -31,7 +31,7 @@ def options_of():
     parser.add_argument("--runs", type=int, default=5, help="replays of a round")
     parser.add_argument("--calls", type=int, default=20, help="of a graph")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--form", default="", help="of the graph: wide, middle, narrow, low or small, in the place of the predicted one")
+    parser.add_argument("--form", default="", help="of the graph: wide, middle, low or small, in the place of the predicted one")
     parser.add_argument("--model", action="store_true", help="check on the CPU model, and time nothing")
     return parser.parse_args()
 
