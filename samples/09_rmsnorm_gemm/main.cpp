@@ -34,7 +34,7 @@ constexpr std::size_t kGuard = 1024;       // elements behind D that nobody may 
 constexpr std::uint16_t kPoison = 0xffff;  // NaN: what a kernel leaves out is seen
 constexpr double kMaxError = 6e-4, kEpsilon = 1e-6;
 
-/// The graph of a family of archs, and its tile as the graph's file says it. A graph with candidates has their widths.
+/// The graph of a family of archs, and its tile as the graph's file says it. A graph with candidates has their tiles.
 struct Family {
   const char *graph, *machine;  ///< the file, the arch that it names
   std::vector<std::string> archs;
@@ -131,10 +131,11 @@ tj::custom::Kernel make_kernel(tj::Runtime& runtime, tj::Device device, const Pr
   std::string best;
   for (const auto& candidate : graph.candidates) {
     const tj::Schedule schedule = tj::schedule(graph.resolved("", candidate.name));
-    const int width = std::stoi(candidate.parameters.at("block_n")),
-              waves = up(up(p.m, family.block_m) * up(p.n, width), sms);
+    const int height = std::stoi(candidate.parameters.at("block_m")),
+              width = std::stoi(candidate.parameters.at("block_n")), waves = up(up(p.m, height) * up(p.n, width), sms);
     const double cycles = waves * (static_cast<double>(up(p.k, family.block_k)) * schedule.ii() + schedule.length());
-    if (fewest == 0 || cycles < fewest) fewest = cycles, best = candidate.name, family.block_n = width;
+    if (fewest == 0 || cycles < fewest)
+      fewest = cycles, best = candidate.name, family.block_m = height, family.block_n = width;
   }
   return kernel(graph.resolved("", best));
 }

@@ -1,5 +1,6 @@
 // The bodies that NVIDIA's archs share: sums of squares beside the products, and the end of a tile. A consumer has 64
-// rows, and a warp sixteen of them, whoever multiplies: by a warpgroup's instructions or by a warp's.
+// rows, and a warp sixteen of them, whoever multiplies: by a warpgroup's instructions or by a warp's. Two consumers of
+// a tile of 64 rows have half of its columns each.
 #pragma once
 
 #include "rmsnorm_gemm_tiles.cuh"
@@ -7,17 +8,21 @@
 
 namespace sample::rmsnorm_gemm {
 
-constexpr int kRowsPerConsumer = 64;
+constexpr int kRows = 64;
 
-/// A thread holds rows row0 and row0 + 8 of its consumer's, columns 8j + 2(lane % 4) + {0, 1}.
+/// A thread holds rows row0 and row0 + 8 of the tile, columns 8j + 2(lane % 4) + {0, 1} from
+/// `column` on.
 template <class C_>
 struct Consumer {
   using C = C_;
+  static constexpr int kColumns = C::kBlockM == kRows ? C::kBlockN / 2 : C::kBlockN;
   const Params& params;
-  const int copy, row0;
-  float sums[C::kBlockN / 2], squares[2];
-  TJ_DEVICE Consumer(const Params& p, int which)
-      : params(p), copy(which), row0(static_cast<int>((dev::warp_index() & 3u) * 16u + dev::lane_index() / 4u)) {}
+  const int column, row0;
+  float sums[kColumns / 2], squares[2];
+  TJ_DEVICE Consumer(const Params& p, int copy)
+      : params(p),
+        column(copy * kColumns % C::kBlockN),
+        row0(copy * kRows % C::kBlockM + static_cast<int>(dev::warp_index() % 4u * 16u + dev::lane_index() / 4u)) {}
 };
 
 template <class C>
@@ -33,15 +38,12 @@ template <class C>
 TJ_DEVICE void squares(Consumer<C>& consumer, const Tile&, int, u32 x) {
   static_assert(C::kBlockK == 64, "a row of the slot is eight pieces of 16 bytes");
 #pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    const u32 row = static_cast<u32>(consumer.copy * kRowsPerConsumer + consumer.row0 + 8 * half);
+  for (u32 i = 0; i < 4; ++i) {
+    const u32 half = i / 2, row = static_cast<u32>(consumer.row0) + 8 * half;
+    float words[4];
+    dev::load_shared(dev::piece_address(x, row, (dev::lane_index() & 3u) + 4u * ((i ^ row) & 1u)), words);
 #pragma unroll
-    for (u32 p = 0; p < 2; ++p) {
-      float words[4];
-      dev::load_shared(dev::piece_address(x, row, (dev::lane_index() & 3u) + 4u * (p ^ (row & 1u))), words);
-#pragma unroll
-      for (float word : words) add_squares(consumer.squares[half], dev::bits_of(word));
-    }
+    for (float word : words) add_squares(consumer.squares[half], dev::bits_of(word));
   }
 }
 
@@ -50,7 +52,7 @@ TJ_DEVICE void squares(Consumer<C>& consumer, const Tile&, int, u32 x) {
 /// first, as no compiler moves it before the stores.
 template <class C>
 TJ_DEVICE void finish(Consumer<C>& consumer, const Tile& tile) {
-  constexpr int kAhead = C::kBlockN < 128 ? C::kBlockN / 16 : 8;
+  constexpr int kPieces = Consumer<C>::kColumns / 16, kAhead = kPieces < 8 ? kPieces : 8;
   const Params& params = consumer.params;
   const int quarter = static_cast<int>(dev::lane_index() & 3u);
 #pragma unroll
@@ -58,10 +60,10 @@ TJ_DEVICE void finish(Consumer<C>& consumer, const Tile& tile) {
     float squares = consumer.squares[half] + dev::shuffle_xor(consumer.squares[half], 1);
     squares += dev::shuffle_xor(squares, 2);
     const float scale = inverse_rms(params, squares);
-    const int row = tile.row + consumer.copy * kRowsPerConsumer + consumer.row0 + 8 * half;
+    const int row = tile.row + consumer.row0 + 8 * half;
 #pragma unroll
-    for (int from = 0; from < C::kBlockN / 16; from += kAhead) {
-      const int first = tile.column + 16 * from + quarter % 2 * 8 + quarter / 2 * 4;
+    for (int from = 0; from < kPieces; from += kAhead) {
+      const int first = tile.column + consumer.column + 16 * from + quarter % 2 * 8 + quarter / 2 * 4;
       const long long at = place_in(params, row, first);
       const int left = row < params.m ? params.n - first : 0;  // columns
       u32 words[kAhead][2] = {};

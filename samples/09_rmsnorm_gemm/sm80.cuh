@@ -23,8 +23,8 @@ TJ_DEVICE void load_rows(const void* matrix, int rows, int k, int first_row, int
   for (u32 at = thread; at < Rows * 8u; at += kLoaderThreads) {
     const int row = first_row + static_cast<int>(at / 8u), column = first_k + static_cast<int>(at % 8u) * 8;
     const bool there = row < rows && column < k;
-    const unsigned short* from = static_cast<const unsigned short*>(matrix);
-    if (there) from += static_cast<long long>(row) * k + column;
+    const auto* from =
+        static_cast<const unsigned short*>(matrix) + (there ? static_cast<long long>(row) * k + column : 0);
     dev::copy_async<16>(dev::piece_address(slot, at / 8u, at % 8u), from, there ? 16u : 0u);
   }
 }
@@ -39,7 +39,7 @@ TJ_DEVICE void load_w(Loader<C>& loader, const Tile& tile, int i, u32 slot) {
 
 template <class C>
 TJ_DEVICE void mma(Consumer<C>& consumer, const Tile&, int, u32 x, u32 w) {
-  const u32 row = static_cast<u32>(consumer.copy * kRowsPerConsumer) + (dev::warp_index() & 3u) * 16u;
+  const u32 row = static_cast<u32>(consumer.row0) & ~15u;
 #pragma unroll
   for (u32 k = 0; k < C::kBlockK / 16; ++k) {
     u32 left[4], right[4];

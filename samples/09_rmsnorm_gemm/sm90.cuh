@@ -30,8 +30,8 @@ TJ_DEVICE void load_w(Loader<C>& loader, const Tile& tile, int i, u32 slot, u32 
 template <class C>
 TJ_DEVICE void mma(Consumer<C>& consumer, const Tile&, int, u32 x, u32 w) {
   dev::hold(consumer.sums);
-  const dev::u64 left = dev::matrix_operand(x + consumer.copy * kRowsPerConsumer * kRowBytes, 16, kAtomBytes);
-  const dev::u64 right = dev::matrix_operand(w, 16, kAtomBytes);
+  const dev::u64 left = dev::matrix_operand(x + static_cast<u32>(consumer.row0 & kRows) * kRowBytes, 16, kAtomBytes);
+  const dev::u64 right = dev::matrix_operand(w + static_cast<u32>(consumer.column) * kRowBytes, 16, kAtomBytes);
   dev::matrix_multiply<dev::MatrixSteps<C::kBlockK / 16, 32, 32, 0>>(dev::F16{}, consumer.sums, left, right, true);
 }
 template <class C>

@@ -49,7 +49,7 @@ TEST_CASE("for NVIDIA's archs") {
     CHECK(report.target == arch);
     CHECK(report.registers > 0);
   }
-  for (const char* form : {"wide", "middle", "narrow"}) {
+  for (const char* form : {"wide", "middle", "low", "small"}) {
     CAPTURE(form);
     CHECK(warm("sm90.json", "sm_90a", form).registers > 0);
   }

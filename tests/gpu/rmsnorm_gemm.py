@@ -18,7 +18,7 @@ from python_calls import open_package, skip
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SAMPLE = ROOT / "samples" / "09_rmsnorm_gemm"
-ROWS, DEPTH = 128, 64  # of a tile, as sm90.json says it
+DEPTH = 64  # of a tile, as sm90.json says it
 EPSILON = 1e-6
 MAX_ERROR = 6e-4
 
@@ -31,7 +31,7 @@ def options_of():
     parser.add_argument("--runs", type=int, default=5, help="replays of a round")
     parser.add_argument("--calls", type=int, default=20, help="of a graph")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--form", default="", help="of the graph: wide, middle or narrow, in the place of the predicted one")
+    parser.add_argument("--form", default="", help="of the graph: wide, middle, low or small, in the place of the predicted one")
     parser.add_argument("--model", action="store_true", help="check on the CPU model, and time nothing")
     return parser.parse_args()
 
@@ -46,24 +46,25 @@ class Work:
         self.d = torch.empty_like(self.residual)
         graph = tilejit.Graph.parse((SAMPLE / "sm90.json").read_text(encoding="utf-8"))
         self.kernel = tilejit.custom.Kernel("rmsnorm_gemm", graph.json(), str(SAMPLE), runtime=runtime)
-        self.form, columns = self.form_of(graph, form)
+        self.form, height, columns = self.form_of(graph, form)
         self.kernel = tilejit.custom.Kernel("rmsnorm_gemm", graph.resolved("", self.form).json(), str(SAMPLE), runtime=runtime)
-        maps = [self.kernel.tensor_map(each[None, None], (1, 1, rows, DEPTH)) for each, rows in ((self.x, ROWS), (self.w, columns))]
-        down, across = -(-self.m // ROWS), -(-self.n // columns)
+        maps = [self.kernel.tensor_map(each[None, None], (1, 1, rows, DEPTH)) for each, rows in ((self.x, height), (self.w, columns))]
+        down, across = -(-self.m // height), -(-self.n // columns)
         places = [each.data_ptr() for each in (self.x, self.w, self.residual, self.d)]
         self.params = struct.pack("128s128s4Q3i2f2i4x", *maps, *places, self.m, self.n, self.k, 1 / self.k, EPSILON, down, down * across)
         self.blocks = min(down * across, self.kernel.sm_count(device))
 
     def form_of(self, graph, wanted):
-        """(name, columns of a tile) of the form that the sample takes too: whose waves of tiles end first."""
+        """(name, rows and columns of a tile) of the form that the sample takes too: whose waves of tiles end first."""
         sms, found = self.kernel.sm_count(self.device), []
         for each in graph.candidates:
-            columns, schedule = int(each.parameters["block_n"]), graph.resolved("", each.name).schedule()
-            waves = -(-(-(-self.m // ROWS) * -(-self.n // columns)) // sms)
-            found.append((waves * (-(-self.k // DEPTH) * schedule.ii + schedule.length), each.name, columns))
+            rows, columns = (int(each.parameters[name]) for name in ("block_m", "block_n"))
+            schedule = graph.resolved("", each.name).schedule()
+            waves = -(-(-(-self.m // rows) * -(-self.n // columns)) // sms)
+            found.append((waves * (-(-self.k // DEPTH) * schedule.ii + schedule.length), each.name, rows, columns))
         chosen = [each for each in found if each[1] == wanted] if wanted else [min(found, key=lambda each: each[0])]
         if not chosen:
-            raise SystemExit(f"--form {wanted}: there are {', '.join(name for _, name, _ in found)}")
+            raise SystemExit(f"--form {wanted}: there are {', '.join(each[1] for each in found)}")
         return chosen[0][1:]
 
     def ours(self):

@@ -35,8 +35,8 @@ class Sample(unittest.TestCase):
                 self.assertIn(part, done.stdout)
 
     def test_products_of_a_warpgroup(self):
-        for size, tile, rings in (((130, 264, 72), "128 x 256 x 64, 4 of", "x x5 w x4"), ((100, 504, 72), "128 x 128 x 64, 4 of", "x x7 w x7"),
-                                  ((64, 256, 72), "128 x 64 x 64, 4 of", "x x8 w x8"), ((1, 8, 8), "128 x 64 x 64, 1 of", "x x8 w x8")):
+        for size, tile, rings in (((130, 264, 72), "128 x 256 x 64, 4 of", "x x4 w x4"), ((100, 504, 72), "128 x 128 x 64, 4 of", "x x7 w x7"),
+                                  ((64, 512, 72), "64 x 128 x 64, 4 of", "x x8 w x8"), ((1, 8, 8), "64 x 64 x 64, 1 of", "x x8 w x8")):
             self.check("model:sm_90a", "role load (1 warp", "squares.1", "rings: " + rings, "tile     " + tile, sizes=(size,))
 
     def test_trial_of_the_graph(self):
@@ -44,7 +44,7 @@ class Sample(unittest.TestCase):
         words = [os.path.join(os.environ["TJ_TEST_BUILD_DIR"], "bin", "tj-check"), "--graph", os.path.join(REPO, "samples", "09_rmsnorm_gemm", "sm90.json"), "--seeds", "2"]
         done = subprocess.run(words, capture_output=True, text=True, env={**os.environ, "TJ_CACHE_DIR": os.path.join(self.folder.name, "cache")})
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        for form in ("wide", "middle", "narrow"):
+        for form in ("wide", "middle", "low", "small"):
             self.assertIn(f"clean: sm90_{form} on model:sm_90a, trial edges", done.stdout)
 
     def test_products_of_a_warp(self):
