@@ -58,6 +58,24 @@ struct ContextFmhaArgs {
   bool heads_first = false;  ///< memory of k and v
 };
 
+/// Attention of a few queries over a cache that the ranks hold together: each rank has some of the keys of each
+/// sequence, and every rank has all queries. All of them get the output over the keys of all ranks, in equal bits.
+///
+/// Example: a cache in pages of 64 keys, of which rank r of P has those of number r, r + P, ... of each sequence. Then
+/// each rank passes q, cu_seqlens_q, its own k and v, its own block_table, and in seqused_k how many keys of each
+/// sequence it has.
+///
+/// attention is FmhaArgs' call over this rank's keys alone, with or without lists and pages. Equal on all ranks: q, the
+/// shapes and types of q and o, D, Dv, scale, softcap, sinks, cu_seqlens_q. A rank's own: keys, how many it has of a
+/// sequence, from 0, their pages and lists, bias, texts and mod_params. These count the rank's keys from 0. The ranks'
+/// outputs travel in f32, with their log-sum-exps, and are merged in the ranks' order. The first rank adds the sinks.
+///
+/// Windows and ALiBi are refused, as they count places among all keys. So is causal, but for one query a sequence, q of
+/// [B, H, 1, D], which sees all keys. A mask_mod may say what queries see of this rank's keys.
+struct ContextDecodeArgs {
+  FmhaArgs attention;
+};
+
 /// A product whose rows of a are split over the ranks: each passes its own rows and gets the rows of all.
 /// The product is GemmArgs': d = activation(alpha * a b^T + beta * c + bias). The other ranks' rows travel while the
 /// product of those that have come is made, this rank's first.
@@ -125,6 +143,9 @@ class TJ_API Group {
   /// sent; launch for what NCCL says, or a rank that does not come. A call that fails behind its first exchange breaks
   /// the group: later calls of this rank say so, and other ranks may wait for it.
   void fmha(const ContextFmhaArgs& args, Stream stream = {});
+  /// The same of attention over a cache that is split.
+  void prepare(const ContextDecodeArgs& args);
+  void decode(const ContextDecodeArgs& args, Stream stream = {});
   /// The same of products beside their collectives.
   void prepare(const AllGatherGemmArgs& args);
   void all_gather_gemm(const AllGatherGemmArgs& args, Stream stream = {});

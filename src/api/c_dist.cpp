@@ -12,6 +12,7 @@
 
 #include "api/c_errors.hpp"
 #include "api/c_runtime.hpp"
+#include "ops/fmha/fmha.hpp"
 #include "ops/gemm/gemm.hpp"
 #include "support/c_structs.hpp"
 #include "support/fail.hpp"
@@ -44,6 +45,13 @@ Args to_product(const tj_split_gemm_args* given) {
   const tj_split_gemm_args a = read(given, "args");
   if (a.product == nullptr) refuse("args.product is null; allowed: the address of a tj_gemm_args");
   return {tj::ops::gemm_from_c(a.product), lengths_of(a.lengths, a.lengths_count)};
+}
+
+tj::dist::ContextDecodeArgs to_decode(const tj_context_decode_args* given) {
+  if (given == nullptr) refuse("args is null; allowed: the address of a tj_context_decode_args");
+  const tj_context_decode_args a = read(given, "args");
+  if (a.attention == nullptr) refuse("args.attention is null; allowed: the address of a tj_fmha_args");
+  return {tj::ops::fmha_from_c(a.attention)};
 }
 
 tj::dist::ContextFmhaArgs to_args(const tj_context_fmha_args* given) {
@@ -127,6 +135,14 @@ tj_status tj_group_prepare(tj_group* group, const tj_context_fmha_args* args) {
 
 tj_status tj_group_fmha(tj_group* group, const tj_context_fmha_args* args, void* stream) {
   return guarded([&] { member_of(group).fmha(to_args(args), tj::Stream{stream}); });
+}
+
+tj_status tj_group_prepare_decode(tj_group* group, const tj_context_decode_args* args) {
+  return guarded([&] { member_of(group).prepare(to_decode(args)); });
+}
+
+tj_status tj_group_decode(tj_group* group, const tj_context_decode_args* args, void* stream) {
+  return guarded([&] { member_of(group).decode(to_decode(args), tj::Stream{stream}); });
 }
 
 tj_status tj_group_prepare_all_gather_gemm(tj_group* group, const tj_split_gemm_args* args) {

@@ -72,6 +72,9 @@ Way way_of(const Call& call, int rank);
 std::int64_t rows_to_gather(const Call& call, Way way, int rank);
 std::vector<Transfer> transfers(const Call& call, Way way, int from, int to);
 
+inline const ops::Op& fmha_op() { return detail::op_of<FmhaArgs>(); }
+inline const ops::Op& merge_op() { return detail::op_of<MergeStatesArgs>(); }
+
 /// Bytes of a call's own memory are at multiples of this.
 inline constexpr std::size_t kPartAlignment = 256;
 inline std::size_t rounded(std::size_t bytes) { return (bytes + kPartAlignment - 1) / kPartAlignment * kPartAlignment; }

@@ -64,9 +64,6 @@ std::size_t result_bytes(const Call& call, Way way, int rank) {
          rounded(states * rows * sizeof(float));
 }
 
-const ops::Op& fmha_op() { return detail::op_of<FmhaArgs>(); }
-const ops::Op& merge_op() { return detail::op_of<MergeStatesArgs>(); }
-
 /// The launches of a call whose memory has its addresses.
 struct Launches {
   std::vector<FmhaArgs> parts;

@@ -220,6 +220,10 @@ void Group::prepare(const ContextFmhaArgs& args) { prepare_context_fmha(impl_->h
 void Group::fmha(const ContextFmhaArgs& args, Stream stream) {
   impl_->together([&] { run_context_fmha(impl_->member, args, stream); });
 }
+void Group::prepare(const ContextDecodeArgs& args) { prepare_context_decode(impl_->here(), args); }
+void Group::decode(const ContextDecodeArgs& args, Stream stream) {
+  impl_->together([&] { run_context_decode(impl_->member, args, stream); });
+}
 void Group::prepare(const AllGatherGemmArgs& args) { prepare_all_gather_gemm(impl_->here(), args); }
 void Group::all_gather_gemm(const AllGatherGemmArgs& args, Stream stream) {
   impl_->together([&] { run_all_gather_gemm(impl_->member, args, stream); });

@@ -55,6 +55,8 @@ struct Member {
 void prepare_context_fmha(const Member& member, const ContextFmhaArgs& args);
 /// Checks the call, brings keys and values together, and attends.
 void run_context_fmha(const Member& member, const ContextFmhaArgs& args, Stream stream);
+void prepare_context_decode(const Member& member, const ContextDecodeArgs& args);
+void run_context_decode(const Member& member, const ContextDecodeArgs& args, Stream stream);
 void prepare_all_gather_gemm(const Member& member, const AllGatherGemmArgs& args);
 void run_all_gather_gemm(const Member& member, const AllGatherGemmArgs& args, Stream stream);
 void prepare_gemm_reduce_scatter(const Member& member, const GemmReduceScatterArgs& args);

@@ -17,6 +17,10 @@ class SplitGemmArgs(tj.Sized):
     _fields_ = [("size", ctypes.c_uint64), ("product", ctypes.POINTER(tj.GemmArgs)), LENGTHS, ("lengths_count", ctypes.c_uint64)]
 
 
+class ContextDecodeArgs(tj.Sized):
+    _fields_ = [("size", ctypes.c_uint64), ("attention", ctypes.POINTER(tj.FmhaArgs))]
+
+
 def declare(library):
     """Gives the calls their types; returns their names."""
     status, handle, stream = ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p
@@ -26,6 +30,7 @@ def declare(library):
         "of_comm": [handle, ctypes.c_void_p, tj.Device, ctypes.POINTER(handle)],
         "on_model": [handle, ctypes.c_int32, ctypes.POINTER(handle)],
         "prepare": [handle, ctypes.POINTER(ContextFmhaArgs)], "fmha": [handle, ctypes.POINTER(ContextFmhaArgs), stream],
+        "prepare_decode": [handle, ctypes.POINTER(ContextDecodeArgs)], "decode": [handle, ctypes.POINTER(ContextDecodeArgs), stream],
     }
     for kind in ("all_gather_gemm", "gemm_reduce_scatter"):
         calls[f"prepare_{kind}"] = [handle, ctypes.POINTER(SplitGemmArgs)]

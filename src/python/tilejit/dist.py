@@ -12,7 +12,7 @@ from ._calls import Call, one_of, runtime_of, shape_of
 from ._device import Device
 from ._error import Error
 from ._library import check, flag, library, number, numbers, real, shown
-from ._ops import _FMHA_PAIR, _LAYOUTS, _two
+from ._ops import _FMHA_PAIR, _LAYOUTS, _fmha, _two
 from ._products import _gemm
 from ._runtime import Handle
 from ._tensors import view
@@ -29,7 +29,7 @@ __all__ = ["Group", "unique_id"]
 _MOST_RANKS, _MOST_ROWS = 1024, 2**30
 _MOST_REASONS = 4  # of ranks, in one message
 _NVLS = "NCCL_NVLS_ENABLE"
-_PREPARE = {"fmha": "tj_group_prepare", **{name: f"tj_group_prepare_{name}" for name in ("all_gather_gemm", "gemm_reduce_scatter")}}
+_PREPARE = {"fmha": "tj_group_prepare", **{name: f"tj_group_prepare_{name}" for name in ("decode", "all_gather_gemm", "gemm_reduce_scatter")}}
 
 
 def _put_lengths(args, counts) -> None:
@@ -177,6 +177,42 @@ class Group:
         call.scale(scale)
         return call, args
 
+    def decode(self, q: Tensor, k: Tensor, v: Tensor, *, causal: bool = False, scale: Optional[float] = None, softcap: float = 0.0,
+               sinks: Optional[SupportsDLPack] = None, cu_seqlens_q: Optional[SupportsDLPack] = None, cu_seqlens_k: Optional[SupportsDLPack] = None,
+               seqused_k: Optional[SupportsDLPack] = None, block_table: Optional[SupportsDLPack] = None, bias: Optional[SupportsDLPack] = None,
+               score_mod: Optional[str] = None, mask_mod: Optional[str] = None, key_range: Optional[str] = None,
+               mod_params: Optional[SupportsDLPack] = None, out: Any = None, return_lse: bool = False, layout: str = "bhsd", max_sms: int = 0,
+               stream: Optional[StreamLike] = None) -> Union[Tensor, Tuple[Tensor, Tensor]]:
+        """Attention of a few queries over a cache that the ranks hold together; every rank calls it with all queries and its own keys.
+
+        Arguments are tilejit.fmha's, over this rank's keys alone: k and v, cu_seqlens_k, seqused_k, block_table, bias, texts and mod_params are the
+        rank's own, and count its keys from 0. A rank may have any number of a sequence's keys, also none. q, cu_seqlens_q and all else are equal on
+        all ranks. Outputs over parts are merged in f32 in the ranks' order. All ranks get the output over the keys of all, in equal bits.
+        causal: with one query a sequence alone, q [B, H, 1, D]. Returns o, or (o, lse). Raises tilejit.Error.
+
+        >>> import numpy, threading, tilejit.dist
+        >>> q, keys = numpy.ones((1, 2, 1, 64), numpy.float16), [numpy.full((1, 2, rows, 64), rows, numpy.float16) for rows in (1, 3)]
+        >>> o = {}
+        >>> def run(member):
+        ...     o[member.rank] = member.decode(q, numpy.ones_like(keys[member.rank]), keys[member.rank])
+        >>> threads = [threading.Thread(target=run, args=(member,)) for member in tilejit.dist.Group.on_model(2)]
+        >>> for each in threads: each.start()
+        >>> for each in threads: each.join()
+        >>> float(o[0][0, 0, 0, 0]), float(o[1][0, 0, 0, 0])  # the mean of 1, 3, 3, 3
+        (2.5, 2.5)
+        """
+        call, args = self._decode(q, k, v, causal=causal, scale=scale, softcap=softcap, sinks=sinks, cu_seqlens_q=cu_seqlens_q,
+                                  cu_seqlens_k=cu_seqlens_k, seqused_k=seqused_k, block_table=block_table, bias=bias, score_mod=score_mod,
+                                  mask_mod=mask_mod, key_range=key_range, mod_params=mod_params, out=out, return_lse=return_lse, layout=layout,
+                                  max_sms=max_sms, stream=stream)
+        check(library().tj_group_decode(self._handle.value, ctypes.byref(args), call.stream() or None))
+        made = tuple(finish(result) for finish, result in zip(call.finish, call.results))
+        return made if len(made) > 1 else made[0]
+
+    def _decode(self, q, k, v, **options):
+        call = _fmha(q, k, v, **options)
+        return call, _c.ContextDecodeArgs(attention=ctypes.pointer(call.args))
+
     def all_gather_gemm(self, a: Tensor, b: Tensor, *, lengths: Optional[Sequence[int]] = None, c: Optional[SupportsDLPack] = None,
                         bias: Optional[SupportsDLPack] = None, alpha: float = 1, beta: float = 0, activation: Optional[str] = None, out: Any = None,
                         dtype: Optional[str] = None, max_sms: int = 0, stream: Optional[StreamLike] = None) -> Tensor:
@@ -219,7 +255,7 @@ class Group:
     def prepare(self, call: str, *tensors: Tensor, **options: Any) -> None:
         """Gets this rank's kernels of a call ready, without sending anything or waiting for other ranks. A graph's capture needs it before.
 
-        call: "fmha", "all_gather_gemm" or "gemm_reduce_scatter". tensors and options are that call's; a tilejit.Spec may stand for a tensor.
+        call: "fmha", "decode", "all_gather_gemm" or "gemm_reduce_scatter". tensors and options are that call's; a tilejit.Spec may stand for a tensor.
         Results are neither allocated nor written. Raises tilejit.Error.
 
         >>> import tilejit.dist
@@ -227,7 +263,8 @@ class Group:
         >>> for member in tilejit.dist.Group.on_model(2): member.prepare("fmha", q, q, q, causal=True)
         """
         prepare = getattr(library(), one_of("call", call, _PREPARE))
-        made, args = self._fmha(*tensors, asks=True, **options) if call == "fmha" else self._product(call, *tensors, asks=True, **options)
+        makers = {"fmha": self._fmha, "decode": self._decode}
+        made, args = makers[call](*tensors, asks=True, **options) if call in makers else self._product(call, *tensors, asks=True, **options)
         check(prepare(self._handle.value, ctypes.byref(args)))
 
     def check(self) -> None:

@@ -40,6 +40,12 @@ typedef struct tj_context_fmha_args {
   int32_t heads_first; /* memory of k and v: not 0: [B, Hkv, S, D], else [B, S, Hkv, D] */
 } tj_context_fmha_args;
 
+/* Attention over a cache that ranks hold together; meaning as tj::dist::ContextDecodeArgs says. */
+typedef struct tj_context_decode_args {
+  uint64_t size;
+  const tj_fmha_args* attention; /* over this rank's keys alone */
+} tj_context_decode_args;
+
 /* Products beside their collectives; shapes and meaning as tj::dist::AllGatherGemmArgs and GemmReduceScatterArgs say.
  */
 typedef struct tj_split_gemm_args {
@@ -65,6 +71,9 @@ TJ_C_API void tj_group_destroy(tj_group* group);
 TJ_C_API tj_status tj_group_prepare(tj_group* group, const tj_context_fmha_args* args);
 /* Every rank's call together is one call of attention. stream: as tj_run() takes it. */
 TJ_C_API tj_status tj_group_fmha(tj_group* group, const tj_context_fmha_args* args, void* stream);
+/* The same of attention over a cache that is split. */
+TJ_C_API tj_status tj_group_prepare_decode(tj_group* group, const tj_context_decode_args* args);
+TJ_C_API tj_status tj_group_decode(tj_group* group, const tj_context_decode_args* args, void* stream);
 /* The same of products: rows of a are gathered, or sums over parts of K are scattered. */
 TJ_C_API tj_status tj_group_prepare_all_gather_gemm(tj_group* group, const tj_split_gemm_args* args);
 TJ_C_API tj_status tj_group_all_gather_gemm(tj_group* group, const tj_split_gemm_args* args, void* stream);
