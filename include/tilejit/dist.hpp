@@ -28,6 +28,10 @@ namespace tj::dist {
 /// Causal work is equal on all ranks for zigzag and striped, and not for contiguous.
 enum class Split : std::uint8_t { contiguous, zigzag, striped };
 
+/// What travels in attention: keys and values, to the ranks whose rows see them, or all rows of some heads to each
+/// rank. automatic: keys, unless heads alone serve the call, or are predicted to be faster on all ranks together.
+enum class Exchange : std::uint8_t { automatic, keys, heads };
+
 /// Attention forward of one sequence a batch element whose rows are split over the ranks of a group. Each rank passes
 /// its own rows, in the order of Split, and gets the output of these rows over the keys of all ranks.
 ///
@@ -35,15 +39,22 @@ enum class Split : std::uint8_t { contiguous, zigzag, striped };
 /// o [B, H, S, Dv]; lse f32 [B, H, S]. Memory of k and v has no gaps. It is [B, S, Hkv, D], with heads_first
 /// [B, Hkv, S, D]. All ranks pass equal values of everything but addresses and, with contiguous, S.
 ///
-/// Masks count rows of the whole sequence. A window needs causal, and so does ALiBi. Sinks, ALiBi and windows go with
-/// contiguous and zigzag alone. The list lengths has each rank's S where contiguous runs differ; empty: all have this
-/// rank's. Zigzag takes an even S.
+/// Masks count rows of the whole sequence. Where keys are exchanged, a window needs causal, and so does ALiBi; sinks,
+/// ALiBi and windows go with contiguous and zigzag alone. The list lengths has each rank's S where contiguous runs
+/// differ; empty: all have this rank's. Zigzag takes an even S.
 ///
-/// Each rank gathers keys and values, from the first that its rows see to the last, and then attends. A row's output
-/// with contiguous and zigzag has the bits of a call of one GPU over the same keys in the same tile. The ranks' keys
-/// are parts with striped, whose outputs are merged in the ranks' order. Contiguous and zigzag ranks on GPUs with a
-/// buffer for each other attend with their own keys first where that is predicted to be faster. These and the others'
-/// are two parts then, merged in this order (TJ_DIST_ORDER=whole: never).
+/// Where heads are exchanged, each rank attends with H / P heads over all rows, and sends their rows back. H is a
+/// multiple of P then. Hkv is a multiple of P, or P one of Hkv, where several ranks get the same head of keys. Any mask
+/// goes with any split, without causal, too, and memory of k and v may have gaps. With cu_seqlens, i32 [N + 1] on the
+/// device, the rows of all ranks are those of N sequences, as FmhaArgs has them, B is 1, and rows of no sequence get
+/// any number. Masks are each sequence's own. The list is equal on all ranks, and so are the bits of a call of one GPU
+/// over as many heads in the same tile.
+///
+/// Where keys are exchanged, each rank gathers keys and values, from the first that its rows see to the last, and then
+/// attends. A row's output with contiguous and zigzag has the bits of a call of one GPU over the same keys in the same
+/// tile. The ranks' keys are parts with striped, whose outputs are merged in the ranks' order. Contiguous and zigzag
+/// ranks on GPUs with a buffer for each other attend with their own keys first where that is predicted to be faster.
+/// These and the others' are two parts then, merged in this order (TJ_DIST_ORDER=whole: never).
 struct ContextFmhaArgs {
   Tensor q, k, v, o;
   std::optional<Tensor> lse;
@@ -56,6 +67,8 @@ struct ContextFmhaArgs {
   std::optional<Tensor> alibi_slopes, sinks;
   int max_sms = 0;           ///< of the launches, as FmhaArgs::max_sms
   bool heads_first = false;  ///< memory of k and v
+  Exchange exchange = Exchange::automatic;
+  std::optional<Tensor> cu_seqlens;
 };
 
 /// Attention of a few queries over a cache that the ranks hold together: each rank has some of the keys of each

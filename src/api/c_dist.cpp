@@ -68,13 +68,19 @@ tj::dist::ContextFmhaArgs to_args(const tj_context_fmha_args* given) {
   optional(args.lse, a.lse, "lse");
   optional(args.alibi_slopes, a.alibi_slopes, "alibi_slopes");
   optional(args.sinks, a.sinks, "sinks");
+  optional(args.cu_seqlens, a.cu_seqlens, "cu_seqlens");
   args.lengths = lengths_of(a.lengths, a.lengths_count);
-  if (a.has_window != 0) args.window.left = a.window_left;
+  if (a.has_window != 0) args.window = {a.window_left, a.window_right};
   if (a.has_scale != 0) args.scale = a.scale;
   args.causal = a.causal != 0;
   if (a.split < 0 || a.split > TJ_SPLIT_STRIPED)
     refuse(cat("split is ", a.split, "; allowed: TJ_SPLIT_CONTIGUOUS (0), TJ_SPLIT_ZIGZAG (1), TJ_SPLIT_STRIPED (2)"));
   args.split = static_cast<tj::dist::Split>(a.split);
+  if (a.exchange < 0 || a.exchange > TJ_EXCHANGE_HEADS)
+    refuse(cat("exchange is ", a.exchange,
+               "; allowed: TJ_EXCHANGE_AUTO (0), TJ_EXCHANGE_KEYS (1), TJ_EXCHANGE_HEADS (2)"));
+  args.exchange = static_cast<tj::dist::Exchange>(a.exchange);
+  check_reserved(a.reserved);
   args.max_sms = a.max_sms;
   args.softcap = a.softcap;
   args.heads_first = a.heads_first != 0;

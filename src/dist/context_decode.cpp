@@ -127,10 +127,7 @@ Decode checked_decode(const Member& member, const ContextDecodeArgs& args) {
                   cat("context decode: q is on ", to_string(own.q.device), "; allowed: the group's device, ",
                       to_string(member.device)));
   FmhaArgs known = own;
-  const auto optional = [](std::optional<Tensor>& t) { return t ? &*t : nullptr; };
-  place_nulls({&known.q, &known.k, &known.v, &known.o, optional(known.lse), optional(known.sinks),
-               optional(known.cu_seqlens_q), optional(known.cu_seqlens_k), optional(known.seqused_k),
-               optional(known.block_table), optional(known.mod_params), optional(known.bias)});
+  place_tensors(known);
   fmha_op().validate(&known, member.device.kind == DeviceKind::cpu);
   call.sequences = own.cu_seqlens_q.has_value();
   call.elements = 1;

@@ -78,7 +78,8 @@ struct Group::Impl {
                peers.get(),
                static_cast<Order>(chosen("TJ_DIST_ORDER", kOrders)),
                *other,
-               static_cast<int>(chosen("TJ_DIST_PIECES", kPieces))} {}
+               static_cast<int>(chosen("TJ_DIST_PIECES", kPieces)),
+               launch::peer_memory_of(*driver)} {}
 
   /// A rank frees what others write only when all have come to their end. That memory stays where a group is broken, or
   /// a rank does not come. NCCL's work is ended first: it may wait for a rank that never comes, and frees wait for it.

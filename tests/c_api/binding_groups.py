@@ -10,7 +10,8 @@ class ContextFmhaArgs(tj.Sized):
     _fields_ = [("size", ctypes.c_uint64), *((name, TENSOR) for name in "q k v o lse alibi_slopes sinks".split()), LENGTHS,
                 ("lengths_count", ctypes.c_uint64), ("window_left", ctypes.c_int64), ("scale", ctypes.c_float),
                 *((name, ctypes.c_int32) for name in "has_scale has_window causal split max_sms".split()), ("softcap", ctypes.c_float),
-                ("heads_first", ctypes.c_int32)]
+                ("heads_first", ctypes.c_int32), ("window_right", ctypes.c_int64), ("cu_seqlens", TENSOR), ("exchange", ctypes.c_int32),
+                ("reserved", ctypes.c_int32)]
 
 
 class SplitGemmArgs(tj.Sized):

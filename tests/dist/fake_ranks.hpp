@@ -66,11 +66,17 @@ struct Ranks {
   std::array<std::string, 2> said;
 };
 
-/// A call of each kind, on GPU 0, whose result nobody looks at: attention, decode, gathered rows, scattered sums.
-inline constexpr const char* kCalls[] = {"fmha", "decode", "all_gather_gemm", "gemm_reduce_scatter"};
+/// A call of each kind, on GPU 0, whose result nobody looks at: attention by keys and by heads, decode, gathered
+/// rows, scattered sums.
+inline constexpr const char* kCalls[] = {"fmha", "heads", "decode", "all_gather_gemm", "gemm_reduce_scatter"};
 inline void make_call(Ranks& ranks, int rank, const std::string& name) {
   dist::Group& member = *ranks.members[static_cast<std::size_t>(rank)];
   if (name == "fmha") return ranks.with_args([&](const auto& args) { member.fmha(args); });
+  if (name == "heads")
+    return ranks.with_args([&](dist::ContextFmhaArgs args) {
+      args.exchange = dist::Exchange::heads;
+      member.fmha(args);
+    });
   if (name == "decode")
     return ranks.with_args([&](const auto& args) {
       FmhaArgs call;

@@ -125,6 +125,23 @@ class Split(unittest.TestCase):
             numpy.testing.assert_allclose(found[1], 2 * wanted[ends[rank]:ends[rank + 1]], atol=1e-3)
             numpy.testing.assert_allclose(found[2].astype(float), wanted[40 * rank:40 * rank + 40], atol=0.05)
 
+    def test_heads(self):
+        """Rows of sequences in one list, and a window on both sides: what an exchange of keys does not serve."""
+        begins = numpy.array([0, 40, 96], numpy.int32)
+        rows = numpy.ascontiguousarray(self.q[0].swapaxes(0, 1))
+        o, lse = tilejit.fmha(rows, rows, rows, cu_seqlens_q=begins, cu_seqlens_k=begins, causal=True, return_lse=True, runtime=self.runtime)
+        window = tilejit.fmha(self.q, self.q, self.q, window=(9, 20), runtime=self.runtime)
+
+        def work(member):
+            part = numpy.ascontiguousarray(self.q[:, :, member.rank::2])
+            found = member.fmha(part, part, part, causal=True, split="striped", cu_seqlens=begins, return_lse=True)
+            return (*found, member.fmha(part, part, part, split="striped", window_left=9, window_right=20, exchange="heads"))
+
+        for rank, found in together(dist.Group.on_model(2, runtime=self.runtime), work).items():
+            numpy.testing.assert_array_equal(found[0][0], o.swapaxes(0, 1)[:, rank::2])
+            numpy.testing.assert_array_equal(found[1][0], lse[:, rank::2])
+            numpy.testing.assert_array_equal(found[2], window[:, :, rank::2])
+
     def test_decode(self):
         """Pages of a cache, of which ranks have those of even and of odd numbers; and rows of a tensor, one rank without any."""
         random = numpy.random.default_rng(5)
@@ -183,10 +200,11 @@ class Split(unittest.TestCase):
         member = dist.Group.on_model(1, runtime=self.runtime)[0]
         member.check()
         self.assertEqual((member.rank, member.size), (0, 1))
-        for part, call in (("split is 'ring'; allowed: contiguous, zigzag, striped", lambda: member.fmha(self.q, self.q, self.q, split="ring")),
+        for part, call in (("exchange is 'rows'; allowed: auto, keys, heads", lambda: member.fmha(self.q, self.q, self.q, exchange="rows")),
+                           ("split is 'ring'; allowed: contiguous, zigzag, striped", lambda: member.fmha(self.q, self.q, self.q, split="ring")),
                            ("lengths has 2 numbers", lambda: member.fmha(self.q, self.q, self.q, lengths=(96, 0))),
                            ("window_left is", lambda: member.fmha(self.q, self.q, self.q, window_left="x")),
-                           ("window.left is 3 without causal", lambda: member.fmha(self.q, self.q, self.q, window_left=3)),
+                           ("window.left is 3 without causal", lambda: member.fmha(self.q, self.q, self.q, window_left=3, exchange="keys")),
                            ("causal is true; allowed: false, or one query a sequence", lambda: member.decode(self.q, self.q, self.q, causal=True)),
                            ("q has 3 dimensions", lambda: member.fmha(self.q[0], self.q, self.q)),
                            ("id is 'x'; allowed: the 128 bytes of unique_id()", lambda: dist.Group("x", 0, 1, "cpu")),

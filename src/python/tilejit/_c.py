@@ -55,7 +55,8 @@ FmhaArgs = _sized("FmhaArgs", _tensors("q", "k", "v", "o", "lse") + [
             (name, c_char_p) for name in ("score_mod", "mask_mod", "key_range")])
 ContextFmhaArgs = _sized("ContextFmhaArgs", _tensors("q", "k", "v", "o", "lse", "alibi_slopes", "sinks") + [
     ("lengths", POINTER(c_int64)), ("lengths_count", c_uint64), ("window_left", c_int64), ("scale", c_float), ("has_scale", c_int32),
-    ("has_window", c_int32), ("causal", c_int32), ("split", c_int32), ("max_sms", c_int32), ("softcap", c_float), ("heads_first", c_int32)])
+    ("has_window", c_int32), ("causal", c_int32), ("split", c_int32), ("max_sms", c_int32), ("softcap", c_float), ("heads_first", c_int32),
+    ("window_right", c_int64)] + _tensors("cu_seqlens") + [("exchange", c_int32), ("reserved", c_int32)])
 ContextDecodeArgs = _sized("ContextDecodeArgs", [("attention", POINTER(FmhaArgs))])
 MergeStatesArgs = _sized("MergeStatesArgs", _tensors("states", "lse_states", "o", "lse", "cu_seqlens") + [("max_sms", c_int32), ("reserved", c_int32)])
 GemmArgs = _sized("GemmArgs", _tensors("a", "b", "d", "c", "bias") + [

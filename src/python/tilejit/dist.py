@@ -29,6 +29,7 @@ __all__ = ["Group", "unique_id"]
 _MOST_RANKS, _MOST_ROWS = 1024, 2**30
 _MOST_REASONS = 4  # of ranks, in one message
 _NVLS = "NCCL_NVLS_ENABLE"
+_EXCHANGES = {"auto": 0, "keys": 1, "heads": 2}
 _PREPARE = {"fmha": "tj_group_prepare", **{name: f"tj_group_prepare_{name}" for name in ("decode", "all_gather_gemm", "gemm_reduce_scatter")}}
 
 
@@ -132,17 +133,22 @@ class Group:
 
     def fmha(self, q: Tensor, k: Tensor, v: Tensor, *, causal: bool = False, split: str = "zigzag", lengths: Optional[Sequence[int]] = None,
              scale: Optional[float] = None, window_left: Optional[int] = None, softcap: float = 0.0,
-             alibi_slopes: Optional[SupportsDLPack] = None, sinks: Optional[SupportsDLPack] = None, out: Any = None, return_lse: bool = False,
-             layout: str = "bhsd", max_sms: int = 0, stream: Optional[StreamLike] = None) -> Union[Tensor, Tuple[Tensor, Tensor]]:
+             window_right: Optional[int] = None, alibi_slopes: Optional[SupportsDLPack] = None, sinks: Optional[SupportsDLPack] = None,
+             cu_seqlens: Optional[SupportsDLPack] = None, exchange: str = "auto", out: Any = None, return_lse: bool = False, layout: str = "bhsd",
+             max_sms: int = 0, stream: Optional[StreamLike] = None) -> Union[Tensor, Tuple[Tensor, Tensor]]:
         """Attention of this rank's rows over the keys of all ranks; every rank calls it with its own rows.
 
         q [B, H, S, D], k [B, Hkv, S, D], v [B, Hkv, S, Dv], o [B, H, S, Dv], or with layout="bshd" the second and third dimensions exchanged; rows
         of k and v lie one behind another. split, the rows that rank r of P holds: "contiguous", one run; "zigzag", of 2 P pieces those of number r
         and 2 P - 1 - r; "striped", rows r, r + P, ... lengths: S of each rank, where contiguous runs differ. window_left: keys that a query
-        sees before its place, with causal. Other arguments are tilejit.fmha's. Returns o, or (o, lse). Raises tilejit.Error.
+        sees before its place, window_right: behind it. exchange: "keys" go to the ranks whose rows see them; "heads": each rank gets all rows of
+        H / P heads, and sends their results back, which any mask goes with; "auto": keys, unless heads alone serve the call, or are predicted to be
+        faster. cu_seqlens i32 [N + 1], with heads: the rows of all ranks are those of N sequences, and B is 1. Other arguments are tilejit.fmha's.
+        Returns o, or (o, lse). Raises tilejit.Error.
         """
-        call, args = self._fmha(q, k, v, causal=causal, split=split, lengths=lengths, scale=scale, window_left=window_left, softcap=softcap,
-                                alibi_slopes=alibi_slopes, sinks=sinks, out=out, return_lse=return_lse, layout=layout, max_sms=max_sms, stream=stream)
+        call, args = self._fmha(q, k, v, causal=causal, split=split, lengths=lengths, scale=scale, window_left=window_left, window_right=window_right,
+                                softcap=softcap, alibi_slopes=alibi_slopes, sinks=sinks, cu_seqlens=cu_seqlens, exchange=exchange, out=out,
+                                return_lse=return_lse, layout=layout, max_sms=max_sms, stream=stream)
         check(library().tj_group_fmha(self._handle.value, ctypes.byref(args), call.stream() or None))
         made = tuple(finish(result) for finish, result in zip(call.finish, call.results))
         return made if len(made) > 1 else made[0]
@@ -156,24 +162,29 @@ class Group:
             raise Error(f"lengths has {len(counts)} numbers; allowed: one a rank, {self.size}, or None")
         return counts
 
-    def _fmha(self, q, k, v, *, causal=False, split="zigzag", lengths=None, scale=None, window_left=None, softcap=0.0, alibi_slopes=None, sinks=None,
-              out=None, return_lse=False, layout="bhsd", max_sms=0, stream=None, asks=False):
+    def _fmha(self, q, k, v, *, causal=False, split="zigzag", lengths=None, scale=None, window_left=None, window_right=None, softcap=0.0,
+              alibi_slopes=None, sinks=None, cu_seqlens=None, exchange="auto", out=None, return_lse=False, layout="bhsd", max_sms=0, stream=None,
+              asks=False):
         swapped = one_of("layout", layout, _LAYOUTS)
         args = _c.ContextFmhaArgs(causal=flag(causal, "causal"), heads_first=not swapped, split=one_of("split", split, _c.SPLITS),
-                                  softcap=real(softcap, "softcap"), max_sms=number(max_sms, "max_sms", -2**31, 2**31 - 1))
-        if window_left is not None:
-            args.window_left, args.has_window = number(window_left, "window_left", -2**63, 2**63 - 1), 1
+                                  exchange=one_of("exchange", exchange, _EXCHANGES), softcap=real(softcap, "softcap"),
+                                  max_sms=number(max_sms, "max_sms", -2**31, 2**31 - 1))
+        if window_left is not None or window_right is not None:
+            left, right = (-1 if side is None else number(side, name, -2**63, 2**63 - 1)
+                           for side, name in ((window_left, "window_left"), (window_right, "window_right")))
+            args.window_left, args.window_right, args.has_window = left, right, 1
         _put_lengths(args, self._counts(lengths))
         call, return_lse = Call("context fmha", args, stream, asks), flag(return_lse, "return_lse")
         q, k, v = call.tensor("q", q), call.tensor("k", k), call.tensor("v", v)
         slopes, sinks = call.tensor("alibi_slopes", alibi_slopes, True), call.tensor("sinks", sinks, True)
+        cu_seqlens = call.tensor("cu_seqlens", cu_seqlens, True)
         out, lse_out = _two(out, _FMHA_PAIR) if return_lse else (out, None)
         o = call.result("out", out, q, (*shape_of(q, 4)[:3], shape_of(v, 4)[3]), q.dtype)
         if swapped:
             for each in (q, shape_of(k, 4) and k, v, shape_of(o, 4) and o):
                 each.swap(1, 2)
         lse = call.result("lse", lse_out, q, q.shape[:3], "f32") if return_lse else None
-        call.put(q=q, k=k, v=v, o=o, lse=lse, alibi_slopes=slopes, sinks=sinks)
+        call.put(q=q, k=k, v=v, o=o, lse=lse, alibi_slopes=slopes, sinks=sinks, cu_seqlens=cu_seqlens)
         call.scale(scale)
         return call, args
 

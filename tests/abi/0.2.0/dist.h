@@ -15,6 +15,8 @@ typedef struct tj_group tj_group;
 
 /* The rows that each rank holds: the numbers of tj::dist::Split, which has an example of each. */
 enum { TJ_SPLIT_CONTIGUOUS = 0, TJ_SPLIT_ZIGZAG = 1, TJ_SPLIT_STRIPED = 2 };
+/* What travels in attention: the numbers of tj::dist::Exchange. */
+enum { TJ_EXCHANGE_AUTO = 0, TJ_EXCHANGE_KEYS = 1, TJ_EXCHANGE_HEADS = 2 };
 #define TJ_GROUP_ID_BYTES 128
 
 /* Attention over a split sequence; shapes and meaning as tj::dist::ContextFmhaArgs says. */
@@ -34,10 +36,14 @@ typedef struct tj_context_fmha_args {
   int32_t has_scale;
   int32_t has_window;
   int32_t causal;
-  int32_t split;       /* TJ_SPLIT_CONTIGUOUS, ... */
-  int32_t max_sms;     /* multiprocessors that the launches may fill; 0: all */
-  float softcap;       /* 0: off */
-  int32_t heads_first; /* memory of k and v: not 0: [B, Hkv, S, D], else [B, S, Hkv, D] */
+  int32_t split;               /* TJ_SPLIT_CONTIGUOUS, ... */
+  int32_t max_sms;             /* multiprocessors that the launches may fill; 0: all */
+  float softcap;               /* 0: off */
+  int32_t heads_first;         /* memory of k and v: not 0: [B, Hkv, S, D], else [B, S, Hkv, D] */
+  int64_t window_right;        /* likewise: keys that it sees behind its place, -1: all */
+  const tj_tensor* cu_seqlens; /* i32 [N + 1]; null: none. B is 1 with it, and heads are exchanged */
+  int32_t exchange;            /* TJ_EXCHANGE_AUTO, ... */
+  int32_t reserved;            /* 0 */
 } tj_context_fmha_args;
 
 /* Attention over a cache that ranks hold together; meaning as tj::dist::ContextDecodeArgs says. */

@@ -315,6 +315,8 @@ static void check_groups(attention* a) {
   EXPECT(tj_group_prepare(member, &args) == TJ_INVALID_ARGUMENT);
   EXPECT(tj_group_fmha(member, NULL, NULL) == TJ_INVALID_ARGUMENT &&
          tj_group_fmha(NULL, &args, NULL) == TJ_INVALID_ARGUMENT);
+  args.exchange = TJ_EXCHANGE_HEADS + 1;
+  EXPECT(tj_group_prepare(member, &args) == TJ_INVALID_ARGUMENT);
   tj_context_decode_args decode;
   memset(&decode, 0, sizeof decode);
   decode.size = sizeof decode;
