@@ -79,15 +79,40 @@ double keys_s(const Call& call) {
   return slowest;
 }
 
-HeadsLoad heads_load(const Call& call) {
+/// Numbers of the ranks' rows.
+struct RowCounts {
+  explicit RowCounts(const Call& call) : least(number(call.shape.lengths[0])) {
+    const bool ordered = call.args.causal && call.args.split == Split::contiguous;
+    for (const std::int64_t each : call.shape.lengths) {
+      const double own = number(each);
+      pairs = std::max(pairs, ordered ? own * (all + own / 2) : 0);
+      all += own;
+      most = std::max(most, own);
+      least = std::min(least, own);
+    }
+    if (!ordered) pairs = most * all * (call.args.causal ? .5 : 1.);
+  }
+  double all = 0, most = 0, least = 0;
+  double pairs = 0;  ///< of queries and keys, of the rank that has most where keys travel
+};
+
+/// More than the seconds of the slowest rank where keys travel: as if nothing hid them.
+double most_keys_s(const Call& call, const RowCounts& rows) {
+  const ContextFmhaArgs& args = call.args;
+  const double batch = number(args.q.shape[0]), width = number(args.k.shape[3] + args.v.shape[3]),
+               row_bytes = batch * number(args.k.shape[1] * size_of(args.k.dtype)) * width;
+  HeadsLoad load;
+  load.bytes_in = (rows.all - rows.least) * row_bytes;
+  load.flops = rows.pairs * batch * number(args.q.shape[1]) * 2 * width;
+  load.own_bytes = rows.most * row_bytes;
+  const double output_values = rows.most * batch * number(args.q.shape[1] * args.v.shape[3]);
+  return heads_s(load) + (merges(call.shape) ? merging_s(call.shape.size(), output_values) : 0);
+}
+
+HeadsLoad heads_load(const Call& call, const RowCounts& counts) {
   const ContextFmhaArgs& args = call.args;
   const int size = call.shape.size();
-  double rows = 0, most = 0, least = number(call.shape.lengths[0]);
-  for (const std::int64_t each : call.shape.lengths) {
-    rows += number(each);
-    most = std::max(most, number(each));
-    least = std::min(least, number(each));
-  }
+  const double rows = counts.all, most = counts.most, least = counts.least;
   const double batch = number(args.q.shape[0]), heads = number(query_heads(args.q.shape[1], size, 0).rows()),
                keys = number(key_heads(args.q.shape[1], args.k.shape[1], size, 0).rows()),
                of_row = heads * number(args.q.shape[3]) + keys * number(args.k.shape[3] + args.v.shape[3]),
@@ -121,7 +146,10 @@ bool takes_heads(const Member& member, const ContextFmhaArgs& args) {
   if (member.order != Order::predicted || args.window.left >= 0 || args.alibi_slopes || args.sinks) return false;
   const int rank = member.transport.rank();
   const Call call{args, {args.split, lengths_of(args, rank, size), args.causal, args.window.left}, rank, Way::whole};
-  return heads_s(heads_load(call)) < kGain * keys_s(call);
+  const RowCounts rows(call);
+  const double by_heads_s = heads_s(heads_load(call, rows));
+  // The first comparison costs the host nothing, and most calls no more than that.
+  return by_heads_s < kGain * most_keys_s(call, rows) && by_heads_s < kGain * keys_s(call);
 }
 
 }  // namespace tj::dist
