@@ -164,6 +164,13 @@ class Split(unittest.TestCase):
             numpy.testing.assert_array_equal(mine, other)
             numpy.testing.assert_allclose(mine.astype(float), wanted.astype(float), atol=2e-3)
 
+    def test_f32_addend(self):
+        """A c of f32 beside a d of f16, which sums of two ranks are finished by."""
+        a, c = self.q[0, 0], numpy.random.default_rng(6).standard_normal((96, 96)).astype(numpy.float32)
+        d = self.runtime.gemm(a, a, c=c, beta=0.5, dtype="f16")
+        self.assertEqual(d.dtype, numpy.float16)
+        numpy.testing.assert_allclose(d.astype(float), a.astype(float) @ a.astype(float).T + 0.5 * c, atol=0.06)
+
     def test_together_tells_of_each_failure(self):
         members = dist.Group.on_model(2, runtime=self.runtime)
         with self.assertRaises(AssertionError):
