@@ -15,6 +15,8 @@ typedef struct tj_group tj_group;
 
 /* The rows that each rank holds: the numbers of tj::dist::Split, which has an example of each. */
 enum { TJ_SPLIT_CONTIGUOUS = 0, TJ_SPLIT_ZIGZAG = 1, TJ_SPLIT_STRIPED = 2 };
+/* What travels in attention: the numbers of tj::dist::Exchange. */
+enum { TJ_EXCHANGE_AUTO = 0, TJ_EXCHANGE_KEYS = 1, TJ_EXCHANGE_HEADS = 2 };
 #define TJ_GROUP_ID_BYTES 128
 
 /* Attention over a split sequence; shapes and meaning as tj::dist::ContextFmhaArgs says. */
@@ -34,11 +36,21 @@ typedef struct tj_context_fmha_args {
   int32_t has_scale;
   int32_t has_window;
   int32_t causal;
-  int32_t split;       /* TJ_SPLIT_CONTIGUOUS, ... */
-  int32_t max_sms;     /* multiprocessors that the launches may fill; 0: all */
-  float softcap;       /* 0: off */
-  int32_t heads_first; /* memory of k and v: not 0: [B, Hkv, S, D], else [B, S, Hkv, D] */
+  int32_t split;               /* TJ_SPLIT_CONTIGUOUS, ... */
+  int32_t max_sms;             /* multiprocessors that the launches may fill; 0: all */
+  float softcap;               /* 0: off */
+  int32_t heads_first;         /* memory of k and v: not 0: [B, Hkv, S, D], else [B, S, Hkv, D] */
+  int64_t window_right;        /* likewise: keys that it sees behind its place, -1: all */
+  const tj_tensor* cu_seqlens; /* i32 [N + 1]; null: none. B is 1 with it, and heads are exchanged */
+  int32_t exchange;            /* TJ_EXCHANGE_AUTO, ... */
+  int32_t reserved;            /* 0 */
 } tj_context_fmha_args;
+
+/* Attention over a cache that ranks hold together; meaning as tj::dist::ContextDecodeArgs says. */
+typedef struct tj_context_decode_args {
+  uint64_t size;
+  const tj_fmha_args* attention; /* over this rank's keys alone */
+} tj_context_decode_args;
 
 /* Products beside their collectives; shapes and meaning as tj::dist::AllGatherGemmArgs and GemmReduceScatterArgs say.
  */
@@ -65,6 +77,9 @@ TJ_C_API void tj_group_destroy(tj_group* group);
 TJ_C_API tj_status tj_group_prepare(tj_group* group, const tj_context_fmha_args* args);
 /* Every rank's call together is one call of attention. stream: as tj_run() takes it. */
 TJ_C_API tj_status tj_group_fmha(tj_group* group, const tj_context_fmha_args* args, void* stream);
+/* The same of attention over a cache that is split. */
+TJ_C_API tj_status tj_group_prepare_decode(tj_group* group, const tj_context_decode_args* args);
+TJ_C_API tj_status tj_group_decode(tj_group* group, const tj_context_decode_args* args, void* stream);
 /* The same of products: rows of a are gathered, or sums over parts of K are scattered. */
 TJ_C_API tj_status tj_group_prepare_all_gather_gemm(tj_group* group, const tj_split_gemm_args* args);
 TJ_C_API tj_status tj_group_all_gather_gemm(tj_group* group, const tj_split_gemm_args* args, void* stream);

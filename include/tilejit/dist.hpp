@@ -28,6 +28,10 @@ namespace tj::dist {
 /// Causal work is equal on all ranks for zigzag and striped, and not for contiguous.
 enum class Split : std::uint8_t { contiguous, zigzag, striped };
 
+/// What travels in attention: keys and values, to the ranks whose rows see them, or all rows of some heads to each
+/// rank. automatic: keys, unless heads alone serve the call, or are predicted to be faster on all ranks together.
+enum class Exchange : std::uint8_t { automatic, keys, heads };
+
 /// Attention forward of one sequence a batch element whose rows are split over the ranks of a group. Each rank passes
 /// its own rows, in the order of Split, and gets the output of these rows over the keys of all ranks.
 ///
@@ -35,15 +39,22 @@ enum class Split : std::uint8_t { contiguous, zigzag, striped };
 /// o [B, H, S, Dv]; lse f32 [B, H, S]. Memory of k and v has no gaps. It is [B, S, Hkv, D], with heads_first
 /// [B, Hkv, S, D]. All ranks pass equal values of everything but addresses and, with contiguous, S.
 ///
-/// Masks count rows of the whole sequence. A window needs causal, and so does ALiBi. Sinks, ALiBi and windows go with
-/// contiguous and zigzag alone. The list lengths has each rank's S where contiguous runs differ; empty: all have this
-/// rank's. Zigzag takes an even S.
+/// Masks count rows of the whole sequence. Where keys are exchanged, a window needs causal, and so does ALiBi; sinks,
+/// ALiBi and windows go with contiguous and zigzag alone. The list lengths has each rank's S where contiguous runs
+/// differ; empty: all have this rank's. Zigzag takes an even S.
 ///
-/// Each rank gathers keys and values, from the first that its rows see to the last, and then attends. A row's output
-/// with contiguous and zigzag has the bits of a call of one GPU over the same keys in the same tile. The ranks' keys
-/// are parts with striped, whose outputs are merged in the ranks' order. Contiguous and zigzag ranks on GPUs with a
-/// buffer for each other attend with their own keys first where that is predicted to be faster. These and the others'
-/// are two parts then, merged in this order (TJ_DIST_ORDER=whole: never).
+/// Where heads are exchanged, each rank attends with H / P heads over all rows, and sends their rows back. H is a
+/// multiple of P then. Hkv is a multiple of P, or P one of Hkv, where several ranks get the same head of keys. Any mask
+/// goes with any split, without causal, too, and memory of k and v may have gaps. With cu_seqlens, i32 [N + 1] on the
+/// device, the rows of all ranks are those of N sequences, as FmhaArgs has them, B is 1, and rows of no sequence get
+/// any number. Masks are each sequence's own. The list is equal on all ranks, and so are the bits of a call of one GPU
+/// over as many heads in the same tile.
+///
+/// Where keys are exchanged, each rank gathers keys and values, from the first that its rows see to the last, and then
+/// attends. A row's output with contiguous and zigzag has the bits of a call of one GPU over the same keys in the same
+/// tile. The ranks' keys are parts with striped, whose outputs are merged in the ranks' order. Contiguous and zigzag
+/// ranks on GPUs with a buffer for each other attend with their own keys first where that is predicted to be faster.
+/// These and the others' are two parts then, merged in this order (TJ_DIST_ORDER=whole: never).
 struct ContextFmhaArgs {
   Tensor q, k, v, o;
   std::optional<Tensor> lse;
@@ -56,6 +67,26 @@ struct ContextFmhaArgs {
   std::optional<Tensor> alibi_slopes, sinks;
   int max_sms = 0;           ///< of the launches, as FmhaArgs::max_sms
   bool heads_first = false;  ///< memory of k and v
+  Exchange exchange = Exchange::automatic;
+  std::optional<Tensor> cu_seqlens;
+};
+
+/// Attention of a few queries over a cache that the ranks hold together: each rank has some of the keys of each
+/// sequence, and every rank has all queries. All of them get the output over the keys of all ranks, in equal bits.
+///
+/// Example: a cache in pages of 64 keys, of which rank r of P has those of number r, r + P, ... of each sequence. Then
+/// each rank passes q, cu_seqlens_q, its own k and v, its own block_table, and in seqused_k how many keys of each
+/// sequence it has.
+///
+/// attention is FmhaArgs' call over this rank's keys alone, with or without lists and pages. Equal on all ranks: q, the
+/// shapes and types of q and o, D, Dv, scale, softcap, sinks, cu_seqlens_q. A rank's own: keys, how many it has of a
+/// sequence, from 0, their pages and lists, bias, texts and mod_params. These count the rank's keys from 0. The ranks'
+/// outputs travel in f32, with their log-sum-exps, and are merged in the ranks' order. The first rank adds the sinks.
+///
+/// Windows and ALiBi are refused, as they count places among all keys. So is causal, but for one query a sequence, q of
+/// [B, H, 1, D], which sees all keys. A mask_mod may say what queries see of this rank's keys.
+struct ContextDecodeArgs {
+  FmhaArgs attention;
 };
 
 /// A product whose rows of a are split over the ranks: each passes its own rows and gets the rows of all.
@@ -125,6 +156,9 @@ class TJ_API Group {
   /// sent; launch for what NCCL says, or a rank that does not come. A call that fails behind its first exchange breaks
   /// the group: later calls of this rank say so, and other ranks may wait for it.
   void fmha(const ContextFmhaArgs& args, Stream stream = {});
+  /// The same of attention over a cache that is split.
+  void prepare(const ContextDecodeArgs& args);
+  void decode(const ContextDecodeArgs& args, Stream stream = {});
   /// The same of products beside their collectives.
   void prepare(const AllGatherGemmArgs& args);
   void all_gather_gemm(const AllGatherGemmArgs& args, Stream stream = {});

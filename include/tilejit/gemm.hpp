@@ -34,9 +34,9 @@ enum class Scales : std::int32_t { tensor = 0, block = 1, row = 2 };
 /// on Hopper alone. K is contiguous in b then. With scales of blocks, which go with gate_interleaved false, N / 2 is a
 /// multiple of 128, or of 4 where scale_b has N rows.
 ///
-/// Types: a and b share f16, bf16 or e4m3. d is f16, bf16 or f32; c and bias are as d. Or d is e4m3 (below).
-/// Memory: a is contiguous in K or, stored transposed, in M; b in K or in N. The last dimension of c, d and bias is
-/// contiguous. d may be c (same address and strides); else it overlaps no other tensor.
+/// Types: a and b share f16, bf16 or e4m3. d is f16, bf16 or f32; bias is as d, and c as d or f32. Or d is e4m3
+/// (below). Memory: a is contiguous in K or, stored transposed, in M; b in K or in N. The last dimension of c, d and
+/// bias is contiguous. d may be c (same type, address and strides); else it overlaps no other tensor.
 ///
 /// Workspace comes from Options::allocator, else from a pool of the library's own. That keeps at most 128 MB between
 /// calls; inside a graph capture the memory belongs to the graph. These take workspace:
@@ -119,6 +119,7 @@ struct GemmConfig {
   Activation gate = Activation::none;
   bool packed_scales = false;  ///< scales of blocks are i32, of four exponents
   DeviceText end_text = {};    ///< calls with this text
+  bool c_f32 = false;          ///< with add_c: c is f32, whatever out is
 };
 
 /// Runs the call on Runtime::instance().

@@ -127,7 +127,7 @@ typedef struct tj_gemm_args {
   const tj_tensor* a;          /* [M, K] or [B, M, K] */
   const tj_tensor* b;          /* [N, K] or [B, N, K] */
   const tj_tensor* d;          /* [M, N] or [B, M, N], written; with a gate N / 2 columns */
-  const tj_tensor* c;          /* as d; null: none */
+  const tj_tensor* c;          /* as d, or f32; null: none */
   const tj_tensor* bias;       /* [N] or [B, N]; null: none */
   float alpha;                 /* 1 for a plain product; 0 leaves a and b out */
   float beta;                  /* factor of c; 0 leaves c out */

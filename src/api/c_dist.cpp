@@ -12,6 +12,7 @@
 
 #include "api/c_errors.hpp"
 #include "api/c_runtime.hpp"
+#include "ops/fmha/fmha.hpp"
 #include "ops/gemm/gemm.hpp"
 #include "support/c_structs.hpp"
 #include "support/fail.hpp"
@@ -46,6 +47,13 @@ Args to_product(const tj_split_gemm_args* given) {
   return {tj::ops::gemm_from_c(a.product), lengths_of(a.lengths, a.lengths_count)};
 }
 
+tj::dist::ContextDecodeArgs to_decode(const tj_context_decode_args* given) {
+  if (given == nullptr) refuse("args is null; allowed: the address of a tj_context_decode_args");
+  const tj_context_decode_args a = read(given, "args");
+  if (a.attention == nullptr) refuse("args.attention is null; allowed: the address of a tj_fmha_args");
+  return {tj::ops::fmha_from_c(a.attention)};
+}
+
 tj::dist::ContextFmhaArgs to_args(const tj_context_fmha_args* given) {
   if (given == nullptr) refuse("args is null; allowed: the address of a tj_context_fmha_args");
   const tj_context_fmha_args a = read(given, "args");
@@ -60,13 +68,19 @@ tj::dist::ContextFmhaArgs to_args(const tj_context_fmha_args* given) {
   optional(args.lse, a.lse, "lse");
   optional(args.alibi_slopes, a.alibi_slopes, "alibi_slopes");
   optional(args.sinks, a.sinks, "sinks");
+  optional(args.cu_seqlens, a.cu_seqlens, "cu_seqlens");
   args.lengths = lengths_of(a.lengths, a.lengths_count);
-  if (a.has_window != 0) args.window.left = a.window_left;
+  if (a.has_window != 0) args.window = {a.window_left, a.window_right};
   if (a.has_scale != 0) args.scale = a.scale;
   args.causal = a.causal != 0;
   if (a.split < 0 || a.split > TJ_SPLIT_STRIPED)
     refuse(cat("split is ", a.split, "; allowed: TJ_SPLIT_CONTIGUOUS (0), TJ_SPLIT_ZIGZAG (1), TJ_SPLIT_STRIPED (2)"));
   args.split = static_cast<tj::dist::Split>(a.split);
+  if (a.exchange < 0 || a.exchange > TJ_EXCHANGE_HEADS)
+    refuse(cat("exchange is ", a.exchange,
+               "; allowed: TJ_EXCHANGE_AUTO (0), TJ_EXCHANGE_KEYS (1), TJ_EXCHANGE_HEADS (2)"));
+  args.exchange = static_cast<tj::dist::Exchange>(a.exchange);
+  check_reserved(a.reserved);
   args.max_sms = a.max_sms;
   args.softcap = a.softcap;
   args.heads_first = a.heads_first != 0;
@@ -127,6 +141,14 @@ tj_status tj_group_prepare(tj_group* group, const tj_context_fmha_args* args) {
 
 tj_status tj_group_fmha(tj_group* group, const tj_context_fmha_args* args, void* stream) {
   return guarded([&] { member_of(group).fmha(to_args(args), tj::Stream{stream}); });
+}
+
+tj_status tj_group_prepare_decode(tj_group* group, const tj_context_decode_args* args) {
+  return guarded([&] { member_of(group).prepare(to_decode(args)); });
+}
+
+tj_status tj_group_decode(tj_group* group, const tj_context_decode_args* args, void* stream) {
+  return guarded([&] { member_of(group).decode(to_decode(args), tj::Stream{stream}); });
 }
 
 tj_status tj_group_prepare_all_gather_gemm(tj_group* group, const tj_split_gemm_args* args) {

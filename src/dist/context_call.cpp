@@ -62,11 +62,30 @@ FmhaArgs own_call(const ContextFmhaArgs& args) {
   return call;
 }
 
-void check_masks(const ContextFmhaArgs& args) {
-  const bool striped = args.split == Split::striped;
-  if (args.split != Split::contiguous && args.split != Split::zigzag && !striped)
+void check_split(const ContextFmhaArgs& args) {
+  if (args.split != Split::contiguous && args.split != Split::zigzag && args.split != Split::striped)
     refuse(Code::invalid_argument,
            cat("split is ", static_cast<int>(args.split), "; allowed: contiguous (0), zigzag (1), striped (2)"));
+  if (args.exchange != Exchange::automatic && args.exchange != Exchange::keys && args.exchange != Exchange::heads)
+    refuse(Code::invalid_argument,
+           cat("exchange is ", static_cast<int>(args.exchange), "; allowed: automatic (0), keys (1), heads (2)"));
+}
+
+}  // namespace
+
+bool served_by_keys(const ContextFmhaArgs& args) {
+  const bool places = args.window.left >= 0 || args.window.right >= 0 || args.alibi_slopes.has_value(),
+             striped = args.split == Split::striped;
+  return !args.cu_seqlens && (args.causal || !places) &&
+         (!striped || (args.window.left < 0 && !args.alibi_slopes && !args.sinks));
+}
+
+namespace {
+
+void check_masks(const ContextFmhaArgs& args) {
+  const bool striped = args.split == Split::striped;
+  if (args.cu_seqlens)
+    refuse(Code::unsupported, "cu_seqlens is given where keys are exchanged; allowed: none, or an exchange of heads");
   if (args.window.left >= 0 && (striped || !args.causal))
     refuse(Code::unsupported,
            cat("window.left is ", args.window.left, striped ? " with split striped" : " without causal",
@@ -79,6 +98,8 @@ void check_masks(const ContextFmhaArgs& args) {
     refuse(Code::unsupported, "alibi_slopes with split striped; allowed: contiguous, zigzag");
   if (striped && args.sinks) refuse(Code::unsupported, "sinks with split striped; allowed: contiguous, zigzag");
 }
+
+}  // namespace
 
 std::vector<std::int64_t> lengths_of(const ContextFmhaArgs& args, int rank, int size) {
   const std::int64_t own = args.q.shape[2];
@@ -95,6 +116,8 @@ std::vector<std::int64_t> lengths_of(const ContextFmhaArgs& args, int rank, int 
   return lengths;
 }
 
+namespace {
+
 Tensor states_of(const ContextFmhaArgs& args, std::size_t count, bool values) {
   Tensor t;
   t.device = args.q.device;
@@ -107,19 +130,23 @@ Tensor states_of(const ContextFmhaArgs& args, std::size_t count, bool values) {
   return t;
 }
 
-void check_tensors(const Member& member, const ContextFmhaArgs& args) {
+}  // namespace
+
+void check_own(const Member& member, const ContextFmhaArgs& args) {
   if (args.q.rank != 4 || args.k.rank != 4 || args.v.rank != 4 || args.o.rank != 4)
     refuse(Code::invalid_argument, cat("q, k, v and o have ", args.q.rank, ", ", args.k.rank, ", ", args.v.rank,
                                        " and ", args.o.rank, " dimensions; allowed: [B, H, S, D], 4"));
   if (args.q.device != member.device)
     refuse(Code::invalid_argument,
            cat("q is on ", to_string(args.q.device), "; allowed: the group's device, ", to_string(member.device)));
-  check_masks(args);
+  check_split(args);
   FmhaArgs own = own_call(args);
-  place_nulls({&own.q, &own.k, &own.v, &own.o, own.lse ? &*own.lse : nullptr,
-               own.alibi_slopes ? &*own.alibi_slopes : nullptr, own.sinks ? &*own.sinks : nullptr});
-  detail::op_of<FmhaArgs>().validate(&own, member.device.kind == DeviceKind::cpu);
+  if (args.cu_seqlens) own.alibi_slopes.reset();  // which may have a list's sequences
+  place_tensors(own);
+  fmha_op().validate(&own, member.device.kind == DeviceKind::cpu);
 }
+
+namespace {
 
 /// Ranks that bring keys of a range, beside this one.
 std::uint32_t bringers(const Call& call, Range keys) {
@@ -266,7 +293,8 @@ std::vector<Transfer> transfers(const Call& call, Way way, int from, int to) {
 }
 
 Call checked(const Member& member, const ContextFmhaArgs& args, Way way) {
-  check_tensors(member, args);
+  check_own(member, args);
+  check_masks(args);
   const int rank = member.transport.rank();
   Call call{args, {args.split, lengths_of(args, rank, member.transport.size()), args.causal, args.window.left}, rank};
   call.order = member.order;
@@ -287,56 +315,6 @@ Call checked(const Member& member, const ContextFmhaArgs& args, Way way) {
     call.lse_states = states_of(args, count_of_states, false);
   }
   return call;
-}
-
-namespace {
-
-double number(std::int64_t value) { return static_cast<double>(value); }
-
-/// Rows that have come to a rank, those of one rank behind those of another, when all that keys of a range need are
-/// there.
-double rows_before(const Call& call, Way way, int rank, Range keys) {
-  const int size = call.shape.size();
-  double rows = 0, needed = 0;
-  for (int n = 1; n < size; ++n)
-    for (const Transfer& each : transfers(call, way, (rank + size - n) % size, rank)) {
-      rows += number(each.rows);
-      if (each.to < keys.end && each.to + each.rows > keys.begin) needed = rows;
-    }
-  return needed;
-}
-
-Load load_of(const Call& call, int rank) {
-  const ContextFmhaArgs& args = call.args;
-  const double heads = number(args.q.shape[0] * args.q.shape[1]),
-               of_pair = 2 * number(args.q.shape[3] + args.v.shape[3]),
-               own = number(call.shape.lengths[static_cast<std::size_t>(rank)]),
-               bytes_of_row = number(args.k.shape[0] * args.k.shape[1] * size_of(args.k.dtype)) *
-                              number(args.k.shape[3] + args.v.shape[3]);
-  const auto step = [&](Way way, const Visit& visit) {
-    const double rows = number(visit.queries.rows()), keys = number(visit.keys.rows()),
-                 hidden = visit.causal ? rows * rows / 2 : 0;
-    return Step{(rows * keys - hidden) * heads * of_pair, rows_before(call, way, rank, visit.keys) * bytes_of_row};
-  };
-  Load load;
-  for (const Visit& visit : visits(call.shape, rank)) load.whole.push_back(step(Way::whole, visit));
-  load.own_first.push_back({own * own * (args.causal ? .5 : 1.) * heads * of_pair, 0});
-  for (const Visit& visit : remote_visits(call.shape, rank)) load.own_first.push_back(step(Way::own_first, visit));
-  load.tile_flops = std::min(own, 128.) * own * of_pair;
-  load.own_bytes = own * bytes_of_row;
-  load.output_values = own * heads * number(args.v.shape[3]);
-  return load;
-}
-
-}  // namespace
-
-Way way_of(const Call& call, int rank) {
-  const ContextFmhaArgs& args = call.args;
-  if (args.split == Split::striped || args.window.left >= 0 || args.alibi_slopes || args.sinks) return Way::whole;
-  if (call.order != Order::predicted) return call.order == Order::whole ? Way::whole : Way::own_first;
-  const Load load = load_of(call, rank);
-  const Predicted predicted = predict(load);
-  return predicted.own_first_s < predicted.whole_s ? Way::own_first : Way::whole;
 }
 
 }  // namespace tj::dist

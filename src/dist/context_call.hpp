@@ -64,6 +64,14 @@ struct Call {
   std::vector<MergeStatesArgs> merges() const;
 };
 
+/// Checks this rank's own arguments. Throws tj::Error(argument).
+void check_own(const Member& member, const ContextFmhaArgs& args);
+/// The rows of each rank, checked. Throws tj::Error(argument).
+std::vector<std::int64_t> lengths_of(const ContextFmhaArgs& args, int rank, int size);
+/// May keys be exchanged, with these masks?
+bool served_by_keys(const ContextFmhaArgs& args);
+/// Do all ranks exchange heads? Equal on all of them. Throws tj::Error(argument) where that is asked for and cannot be.
+bool takes_heads(const Member& member, const ContextFmhaArgs& args);
 /// Throws tj::Error(argument).
 Call checked(const Member& member, const ContextFmhaArgs& args, Way way);
 /// The way that a rank is predicted to be fastest by, where bytes travel by copies: equal on all ranks.
@@ -71,6 +79,13 @@ Way way_of(const Call& call, int rank);
 /// Rows that a rank gathers, and those that `from` sends it, by its way; rows that go on at both ends are one transfer.
 std::int64_t rows_to_gather(const Call& call, Way way, int rank);
 std::vector<Transfer> transfers(const Call& call, Way way, int from, int to);
+
+inline const ops::Op& fmha_op() { return detail::op_of<FmhaArgs>(); }
+inline const ops::Op& merge_op() { return detail::op_of<MergeStatesArgs>(); }
+
+/// f32 results of up to so many bytes lie behind the keys in the rank's own slot. The pool keeps less between calls
+/// than long rows need, and allocating afresh costs more than products of few rows.
+inline constexpr std::int64_t kMostKeptBytes = std::int64_t{512} << 20;
 
 /// Bytes of a call's own memory are at multiples of this.
 inline constexpr std::size_t kPartAlignment = 256;

@@ -49,9 +49,6 @@ void place_states(Call& call, void* memory) {
 std::size_t key_bytes(const Call& call) { return rounded(call.k.bytes()) + rounded(call.v.bytes()); }
 std::size_t result_bytes(const Call& call) { return rounded(call.state_bytes()) + rounded(call.lse_bytes()); }
 
-/// f32 results of up to so many bytes lie behind the keys in the rank's own slot. The pool keeps less between calls
-/// than long rows need, and allocating afresh costs more than products of few rows.
-constexpr std::size_t kMostKeptBytes = std::size_t{512} << 20;
 /// Bytes of a rank's f32 results, or more.
 std::size_t result_bytes(const Call& call, Way way, int rank) {
   const ContextFmhaArgs& args = call.args;
@@ -63,9 +60,6 @@ std::size_t result_bytes(const Call& call, Way way, int rank) {
   return rounded(states * rows * static_cast<std::size_t>(args.v.shape[3]) * sizeof(float)) +
          rounded(states * rows * sizeof(float));
 }
-
-const ops::Op& fmha_op() { return detail::op_of<FmhaArgs>(); }
-const ops::Op& merge_op() { return detail::op_of<MergeStatesArgs>(); }
 
 /// The launches of a call whose memory has its addresses.
 struct Launches {
@@ -195,7 +189,7 @@ bool run_by_copies(const Member& member, const ContextFmhaArgs& args, Stream str
     keys = std::max(keys, there.bytes());
     results = std::max(results, result_bytes(call, there.way, rank));
   }
-  const bool kept = results <= kMostKeptBytes;
+  const bool kept = static_cast<std::int64_t>(results) <= kMostKeptBytes;
   if (!member.opened(keys + (kept ? results : 0), stream)) return false;
   std::byte* const slot = member.peers->slot(call.rank);
   place_keys(call, slot);
@@ -218,6 +212,7 @@ void prepare(const Member& member, const Call& call) {
 }  // namespace
 
 void prepare_context_fmha(const Member& member, const ContextFmhaArgs& args) {
+  if (takes_heads(member, args)) return prepare_by_heads(member, args);
   prepare(member, checked(member, args, Way::messages));
   if (member.peers == nullptr || !member.peers->possible()) return;
   prepare(member, checked(member, args, Way::whole));
@@ -225,6 +220,7 @@ void prepare_context_fmha(const Member& member, const ContextFmhaArgs& args) {
 }
 
 void run_context_fmha(const Member& member, const ContextFmhaArgs& args, Stream stream) {
+  if (takes_heads(member, args)) return run_by_heads(member, args, stream);
   if (!run_by_copies(member, args, stream)) run_by_messages(member, args, stream);
 }
 

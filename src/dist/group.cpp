@@ -78,7 +78,8 @@ struct Group::Impl {
                peers.get(),
                static_cast<Order>(chosen("TJ_DIST_ORDER", kOrders)),
                *other,
-               static_cast<int>(chosen("TJ_DIST_PIECES", kPieces))} {}
+               static_cast<int>(chosen("TJ_DIST_PIECES", kPieces)),
+               launch::peer_memory_of(*driver)} {}
 
   /// A rank frees what others write only when all have come to their end. That memory stays where a group is broken, or
   /// a rank does not come. NCCL's work is ended first: it may wait for a rank that never comes, and frees wait for it.
@@ -219,6 +220,10 @@ Device Group::device() const noexcept { return impl_->member.device; }
 void Group::prepare(const ContextFmhaArgs& args) { prepare_context_fmha(impl_->here(), args); }
 void Group::fmha(const ContextFmhaArgs& args, Stream stream) {
   impl_->together([&] { run_context_fmha(impl_->member, args, stream); });
+}
+void Group::prepare(const ContextDecodeArgs& args) { prepare_context_decode(impl_->here(), args); }
+void Group::decode(const ContextDecodeArgs& args, Stream stream) {
+  impl_->together([&] { run_context_decode(impl_->member, args, stream); });
 }
 void Group::prepare(const AllGatherGemmArgs& args) { prepare_all_gather_gemm(impl_->here(), args); }
 void Group::all_gather_gemm(const AllGatherGemmArgs& args, Stream stream) {

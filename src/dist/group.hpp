@@ -11,6 +11,7 @@
 
 #include "dist/transport.hpp"
 #include "launch/driver.hpp"
+#include "launch/peer_memory.hpp"
 #include "ops/op.hpp"
 
 namespace tj::dist {
@@ -39,7 +40,8 @@ struct Member {
   Order order = Order::predicted;
   /// Launches take it and the caller's stream by turns where one may begin before the other has ended.
   launch::SideStream& work;
-  int pieces = 0;  ///< of a shard of a product, TJ_DIST_PIECES; 0: predicted
+  int pieces = 0;                        ///< of a shard of a product, TJ_DIST_PIECES; 0: predicted
+  launch::PeerMemory* memory = nullptr;  ///< copies rows between any places; null: the driver has none
 
   /// The stream of `side` where it has one, else the caller's.
   Stream side_stream(Stream caller) const { return side.get().handle != nullptr ? side.get() : caller; }
@@ -55,6 +57,11 @@ struct Member {
 void prepare_context_fmha(const Member& member, const ContextFmhaArgs& args);
 /// Checks the call, brings keys and values together, and attends.
 void run_context_fmha(const Member& member, const ContextFmhaArgs& args, Stream stream);
+/// The same by exchanging heads, where all ranks do.
+void prepare_by_heads(const Member& member, const ContextFmhaArgs& args);
+void run_by_heads(const Member& member, const ContextFmhaArgs& args, Stream stream);
+void prepare_context_decode(const Member& member, const ContextDecodeArgs& args);
+void run_context_decode(const Member& member, const ContextDecodeArgs& args, Stream stream);
 void prepare_all_gather_gemm(const Member& member, const AllGatherGemmArgs& args);
 void run_all_gather_gemm(const Member& member, const AllGatherGemmArgs& args, Stream stream);
 void prepare_gemm_reduce_scatter(const Member& member, const GemmReduceScatterArgs& args);

@@ -42,6 +42,15 @@ Predicted predict(const Load& load) {
   return {end_of(load.whole, local), end_of(own_first, 0) + (own_first.size() > 1 ? states + 2 * kLaunchS : 0)};
 }
 
+double merging_s(int states, double output_values) {
+  return 2 * states * sizeof(float) * output_values / kMemoryBytesPerS + kLaunchS;
+}
+
+double heads_s(const HeadsLoad& load) {
+  return 2 * kLinkS + (load.bytes_in + load.bytes_back) / kLinkBytesPerS + load.flops / kFlopsPerS +
+         2 * load.own_bytes / kMemoryBytesPerS + 3 * kLaunchS;
+}
+
 double gather_s(const Shards& shards, double own_flops, int launches) {
   double now = own_flops / kProductFlopsPerS;
   const double piece_s = shards.bytes / shards.pieces / kLinkBytesPerS;

@@ -31,6 +31,19 @@ struct Predicted {
 };
 Predicted predict(const Load& load);
 
+/// Seconds of merging so many f32 states of an output, which attention wrote.
+double merging_s(int states, double output_values);
+
+/// The busiest rank's part of a call whose heads are exchanged, in bytes and products.
+struct HeadsLoad {
+  double bytes_in = 0;    ///< rows of queries, keys and values, from or to other ranks
+  double bytes_back = 0;  ///< rows of outputs
+  double flops = 0;       ///< of the rank's heads over all rows
+  double own_bytes = 0;   ///< that are copied inside the rank's memory
+};
+/// Seconds: the products wait for all bytes, and these for all products.
+double heads_s(const HeadsLoad& load);
+
 /// Rows of other ranks beside a product: each rank's a shard of so many pieces, which travel by themselves.
 struct Shards {
   int count = 0, pieces = 1;

@@ -61,18 +61,15 @@ struct Scatter {
     if (call.c) call.c = matrix_rows(*args.product.c, rows);
     return call;
   }
-  /// Is d no more than the sum, in f32?
-  bool plain() const {
-    const GemmArgs& of = args.product;
-    return of.d.dtype == DType::f32 && of.alpha == 1 && of.beta == 0 && !of.bias && of.activation == Activation::none &&
-           !of.end_text.given();
-  }
+  /// Of two ranks, does the own product finish d? It adds what has come as its c, in f32. A call with a c of its own,
+  /// or with a text, which is told the sum, takes a pass.
+  bool direct() const { return args.product.beta == 0 && !args.product.end_text.given(); }
   Cut cut(int of) const { return cut_of(ranks.rows(of), matrix_bytes(1), pieces); }
   ScatterLaunches launches() const {
     if (pieces > 0) return {kMostPieces, kMostPieces};
     const auto rows = static_cast<double>(ranks.all() - ranks.own_rows()) / std::max(1, ranks.size - 1);
     const double flops_of_row = 2. * static_cast<double>(args.product.a.shape[1]) * static_cast<double>(row_floats);
-    const double pass = plain() && ranks.size == 2
+    const double pass = direct() && ranks.size == 2
                             ? 0
                             : static_cast<double>(ranks.own_rows() * args.product.d.shape[1]) *
                                   static_cast<double>((ranks.size == 2 ? 1 : ranks.size) * std::int64_t{sizeof(float)} +
@@ -181,12 +178,14 @@ struct Launches {
     if (ranks.size == 1 || all.rows() == 0) return;
     each(ranks.rank, launches, [&](Range rows, int first, int last) {
       GemmArgs product = scatter.part(ranks.rank, rows, received(ranks.rank));
+      const Tensor come = product.d;
+      const bool direct = ranks.size == 2 && scatter.direct();
+      if (direct) product = scatter.end(rows);
       if (ranks.size == 2) {
-        product.beta = 1;
-        product.c = product.d;
-        if (scatter.plain()) product.d = scatter.end(rows).d;
-        if (!scatter.plain()) ends.push_back({scatter.end(rows), parts_of(received(ranks.rank), rows, 1), 1});
+        product.beta = product.alpha;  // 1 where there is a pass
+        product.c = come;
       }
+      if (ranks.size == 2 && !direct) ends.push_back({scatter.end(rows), parts_of(received(ranks.rank), rows, 1), 1});
       own.push_back({product, first, last});
     });
     if (ranks.size > 2) ends.push_back({scatter.end(all), parts_of(at, all, ranks.size), ranks.size});

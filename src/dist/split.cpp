@@ -57,6 +57,21 @@ std::int64_t own_before(const SplitShape& shape, int rank, std::int64_t rows) {
 
 }  // namespace
 
+std::vector<HeldRows> held_rows(const SplitShape& shape, int rank) {
+  const std::int64_t own = shape.lengths[static_cast<std::size_t>(rank)];
+  if (own == 0) return {};
+  if (shape.split == Split::striped) return {{0, rank, shape.size(), own}};
+  std::vector<HeldRows> found;
+  for (const Piece& piece : pieces_of(shape, rank)) {
+    HeldRows* const last = found.empty() ? nullptr : &found.back();
+    if (last != nullptr && last->begin + last->rows == piece.rows.begin)
+      last->rows += piece.rows.rows();  // the last rank's pieces of zigzag follow each other
+    else
+      found.push_back({piece.at, piece.rows.begin, 1, piece.rows.rows()});
+  }
+  return found;
+}
+
 bool merges(const SplitShape& shape) { return shape.split == Split::striped && shape.size() > 1; }
 
 std::int64_t gathered_rows(const SplitShape& shape, int rank) {

@@ -42,6 +42,15 @@ struct Visit {
   friend bool operator==(const Visit&, const Visit&) = default;
 };
 
+/// Rows that a rank holds: so many of its own from `at` on are those of number begin, begin + step, ... of the
+/// sequence.
+struct HeldRows {
+  std::int64_t at = 0, begin = 0, step = 1, rows = 0;
+  friend bool operator==(const HeldRows&, const HeldRows&) = default;
+};
+/// In the rank's order, none of them without rows.
+std::vector<HeldRows> held_rows(const SplitShape& shape, int rank);
+
 /// The rows that a rank gathers: as many as this, counted from 0.
 std::int64_t gathered_rows(const SplitShape& shape, int rank);
 /// The rows that `from` sends to `to`, in the order of both. Rows that a rank keeps are a transfer to itself.

@@ -15,7 +15,7 @@ constexpr const char* kFooter =
     "        --rung basic,...  --tile 128x128,...  --walk usual,persistent,dynamic (how tiles come to blocks)\n"
     "        --ranges usual,peeled,guarded (two loops, or one that asks whether it masks)\n"
     "  gemm: --dtype f16,bf16,e4m3  --out same,f16,bf16,f32,e4m3 (d is quantised)  --a-major k,m  --b-major k,n  "
-    "--bias, --add-c true|false|both\n"
+    "--bias, --add-c true|false|both  --c-type same,f32\n"
     "        --activation none,relu,gelu,silu,gelu_tanh  --tile 128x256x64,...  --parts true|false|both (sums over "
     "parts of K, "
     "which sum_parts adds)\n"

@@ -66,11 +66,26 @@ struct Ranks {
   std::array<std::string, 2> said;
 };
 
-/// A call of each kind, on GPU 0, whose result nobody looks at: attention, gathered rows, scattered sums.
-inline constexpr const char* kCalls[] = {"fmha", "all_gather_gemm", "gemm_reduce_scatter"};
+/// A call of each kind, on GPU 0, whose result nobody looks at: attention by keys and by heads, decode, gathered
+/// rows, scattered sums.
+inline constexpr const char* kCalls[] = {"fmha", "heads", "decode", "all_gather_gemm", "gemm_reduce_scatter"};
 inline void make_call(Ranks& ranks, int rank, const std::string& name) {
   dist::Group& member = *ranks.members[static_cast<std::size_t>(rank)];
   if (name == "fmha") return ranks.with_args([&](const auto& args) { member.fmha(args); });
+  if (name == "heads")
+    return ranks.with_args([&](dist::ContextFmhaArgs args) {
+      args.exchange = dist::Exchange::heads;
+      member.fmha(args);
+    });
+  if (name == "decode")
+    return ranks.with_args([&](const auto& args) {
+      FmhaArgs call;
+      call.q = args.q;
+      call.k = args.k;
+      call.v = args.v;
+      call.o = args.o;
+      member.decode({call});
+    });
   constexpr std::int64_t kSize = 256;
   std::vector<std::uint16_t> a(2 * kSize * kSize), b(kSize * kSize), d(2 * kSize * kSize);
   const auto of = [](std::vector<std::uint16_t>& memory, std::int64_t rows) {

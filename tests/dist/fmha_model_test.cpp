@@ -133,7 +133,10 @@ TEST_CASE("what is not served is refused by name, before anything is sent") {
   FmhaProblem whole(what.shape, 3);
   auto members = dist::Group::on_model(testing::model_runtime(), 1);
   const auto said = [&](const std::function<void(dist::ContextFmhaArgs&)>& change) {
-    return run_split(whole, what, members, [&](int, dist::ContextFmhaArgs& args) { change(args); })[0];
+    return run_split(whole, what, members, [&](int, dist::ContextFmhaArgs& args) {
+      args.exchange = dist::Exchange::keys;
+      change(args);
+    })[0];
   };
   const auto refuses = [&](const std::string& part, const std::function<void(dist::ContextFmhaArgs&)>& change) {
     const std::string text = said(change);

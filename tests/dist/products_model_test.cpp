@@ -27,6 +27,7 @@ struct Sizes {
   std::vector<std::int64_t> rows, depths;  ///< of each rank: of a and d; K of a and b
   std::int64_t n = 72;
   bool ends = false;
+  bool adds = true;  ///< ends: c, too
   std::int64_t m() const { return std::accumulate(rows.begin(), rows.end(), std::int64_t{0}); }
   std::int64_t k() const { return std::accumulate(depths.begin(), depths.end(), std::int64_t{0}); }
   std::int64_t row(std::size_t rank) const {
@@ -78,7 +79,7 @@ struct Problem {
   void add_ends(GemmArgs& product, std::int64_t first, std::int64_t rows) {
     if (!sizes.ends) return;
     product.alpha = 0.5f;
-    product.beta = 2;
+    product.beta = sizes.adds ? 2.f : 0.f;
     product.activation = Activation::relu;
     product.c = Tensor::contiguous(c.data() + first * sizes.n, kCpu, DType::f16, {rows, sizes.n});
     product.bias = Tensor::contiguous(bias.data(), kCpu, DType::f16, {sizes.n});
@@ -92,7 +93,8 @@ struct Problem {
         for (std::int64_t k = 0; k < sizes.k(); ++k)
           wanted += at(a, (first + row) * sizes.k() + k) * at(b, column * sizes.k() + k);
         if (sizes.ends)
-          wanted = std::max(0.0, 0.5 * wanted + 2 * at(c, (first + row) * sizes.n + column) + at(bias, column));
+          wanted = std::max(
+              0.0, 0.5 * wanted + (sizes.adds ? 2 : 0) * at(c, (first + row) * sizes.n + column) + at(bias, column));
         const double error = at(d, row * sizes.n + column) - wanted;
         wrong += error * error;
         all += wanted * wanted;
@@ -155,6 +157,7 @@ const std::vector<Sizes>& cases() {
       {{0, 33, 20}, {16, 48, 8}, 40, true},
       {{16, 16, 16, 16}, {32, 32, 32, 32}, 64, false},
       {{5, 20}, {35, 14}, 37, true},
+      {{24, 40}, {48, 16}, 72, true, false},
   };
   return *list;
 }

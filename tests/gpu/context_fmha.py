@@ -13,6 +13,7 @@ scattered sums. Fewer GPUs than ranks, or no PyTorch: exit status 77; a wrong re
 """
 import argparse
 import copy
+import itertools
 import os
 import random
 import sys
@@ -32,6 +33,7 @@ def options_of():
     parser.add_argument("--heads", default="32/8", help="of timed calls")
     parser.add_argument("--product", default="8192x8192x8192", help="M, N and K of timed products, of all ranks together; timed with --times")
     parser.add_argument("--max-sms", type=int, default=0, help="of timed products; 0: all")
+    parser.add_argument("--exchanges", default="auto", help="that are timed: keys,heads,auto")
     parser.add_argument("--full", action="store_true", help="timed calls are not causal")
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--replays", action="store_true", help="times of replayed CUDA graphs, too: without the host's time before the first launch")
@@ -63,12 +65,12 @@ def draw_lengths(draw, ranks, most):
     return lengths if sum(lengths) else [most, *lengths[1:]]
 
 
-def draw_masks(draw, ranks, seed, split, causal, heads):
+def draw_masks(draw, ranks, seed, split, causal, heads, exchange):
     """(options of both calls, window on the left or None)"""
-    masks = {"softcap": 30.0} if draw.random() < 0.2 else {}
-    whole = split != "striped"  # which takes no mask that counts rows, and no sinks
-    window = draw.choice((0, 5, 300)) if causal and whole and draw.random() < 0.4 else None
-    if whole and causal and draw.random() < 0.25:
+    masks, any_mask = {"softcap": 30.0} if draw.random() < 0.2 else {}, exchange == "heads"
+    whole = split != "striped" or any_mask  # keys in stripes take no mask that counts rows, and no sinks
+    window = draw.choice((0, 5, 300)) if (causal or any_mask) and whole and draw.random() < 0.4 else None
+    if whole and (causal or any_mask) and draw.random() < 0.25:
         masks["alibi_slopes"] = ranks.normal(seed + 5, heads, dtype=ranks.torch.float32).abs() / 16
     if whole and draw.random() < 0.25:
         masks["sinks"] = ranks.normal(seed + 6, heads, dtype=ranks.torch.float32)
@@ -83,11 +85,13 @@ def check_attention(ranks, seed):
     value_dim = draw.choice((64, 128, 96, 192, 256)) if draw.random() < 0.3 else head_dim
     kv_heads, batch = draw.choice((1, 2, 4)), draw.choice((1, 1, 2))
     heads = kv_heads * draw.choice((1, 2, 4))
+    suffice = heads % ranks.size == 0 and (kv_heads % ranks.size == 0 or ranks.size % kv_heads == 0)
+    exchange = draw.choice(("auto", "keys", "heads", "heads")) if suffice else "auto"
     most = draw.choice((1, 63, 128, 700, 2048))
     lengths = draw_lengths(draw, ranks, most) if split == "contiguous" else [2 * draw.randint(1, most)] * ranks.size
-    masks, window = draw_masks(draw, ranks, seed, split, causal, heads)
+    masks, window = draw_masks(draw, ranks, seed, split, causal, heads, exchange)
     text = (f"{split} {lengths} B {batch} H {heads}/{kv_heads} D {head_dim} Dv {value_dim} {dtype} {'causal' if causal else 'full'} window {window} "
-            f"{' '.join(masks) or 'no masks'} {'BHSD' if by_head else 'BSHD'}")
+            f"{' '.join(masks) or 'no masks'} {'BHSD' if by_head else 'BSHD'} {exchange}")
     kind = getattr(torch, dtype)
     shapes = (heads, head_dim), (kv_heads, head_dim), (kv_heads, value_dim)
     q, k, v = (ranks.normal(seed + n, batch, sum(lengths), *shape, dtype=kind) for n, shape in enumerate(shapes))
@@ -99,7 +103,7 @@ def check_attention(ranks, seed):
     for _ in range(2):
         out = ranks.nan((*parts[0].shape[:3], value_dim), kind), ranks.nan((batch, heads, len(rows)), torch.float32)
         results.append(ranks.call(text, "fmha", parts, split=split, lengths=lengths, window_left=window, layout="bhsd" if by_head else "bshd", out=out,
-                                  **options))
+                                  exchange=exchange, **options))
     o, own_lse = results[0]
     same = torch.equal(o, results[1][0]) and torch.equal(own_lse, results[1][1])
     error = distance(o.transpose(1, 2) if by_head else o, wanted[:, rows])
@@ -179,6 +183,7 @@ def check_graphs(ranks, _):
     ranks.group = ranks.agree("a second group", lambda: ranks.made("auto", runtime=ranks.tilejit.Runtime()))
     attention = [(1, 512, heads, 128) for heads in (8, 2, 2)]
     cases = [("fmha", attention, {"causal": True, "split": split, "layout": "bshd"}) for split in ("zigzag", "contiguous", "striped")]
+    cases += [("fmha", attention, {"causal": True, "layout": "bshd", "exchange": "heads"})] if ranks.size in (1, 2, 4, 8) else []
     cases += [("all_gather_gemm", [(256, 512), (384, 512)], {}), ("gemm_reduce_scatter", [(256 * ranks.size, 512), (384, 512)], {})]
     found = [check_graph(ranks, *case) for case in cases]
     wrong = [text for text, part in found if part > 1]
@@ -249,15 +254,16 @@ def time_rows(ranks, rows, options):
     q, k, v = (ranks.normal(n, 1, rows, h, 128, dtype=torch.float16) for n, h in enumerate((heads, kv_heads, kv_heads)))
     causal = not options.full
     alone = time_alone(ranks, f"S {rows}", options, lambda: ranks.tilejit.fmha(q, k, v, causal=causal, layout="bshd"))
-    for split, (way, group) in ((split, each) for split in ("zigzag", "contiguous", "striped") for each in options.groups.items()):
+    for exchange, split, (way, group) in itertools.product(options.exchanges.split(","), ("zigzag", "contiguous", "striped"), options.groups.items()):
         ranks = copy.copy(ranks)
         ranks.group = group
         own = torch.tensor(rows_of(split, [rows // ranks.size] * ranks.size, ranks.rank), device=ranks.device)
         parts = [ranks.part(each, own, False) for each in (q, k, v)]
-        together = time_call(ranks, f"S {rows} {split}", options, "fmha", parts, causal=causal, split=split, layout="bshd")
-        ranks.say(f"S {rows} {heads}/{kv_heads} {'causal' if causal else 'full'} {split} {way} on {ranks.size}: one {alone:.3f} ms, "
+        how = {"causal": causal, "split": split, "layout": "bshd", "exchange": exchange}
+        together = time_call(ranks, f"S {rows} {split}", options, "fmha", parts, **how)
+        ranks.say(f"S {rows} {heads}/{kv_heads} {'causal' if causal else 'full'} {split} {exchange} {way} on {ranks.size}: one {alone:.3f} ms, "
                   f"together {together:.3f} ms, share {alone / ranks.size / together:.3f}, exposed {together - alone / ranks.size:.3f} ms")
-        say_replays(ranks, f"S {rows} {split} {way}", options, lambda: group.fmha(*parts, causal=causal, split=split, layout="bshd"), alone / ranks.size)
+        say_replays(ranks, f"S {rows} {split} {exchange} {way}", options, lambda: group.fmha(*parts, **how), alone / ranks.size)
 
 
 def check_all(ranks, kind, check, count, seed):

@@ -77,6 +77,7 @@ def random_cases(generator, count, dtypes=("f16", "bf16")):
         case["blocks"] = generator.choice([None, "block", "row"]) if case["dtype"] == "e4m3" else None  # scales of blocks
         case["scale_orders"] = [generator.random() < 0.5, generator.random() < 0.5]
         case["scales"] = [round(generator.uniform(-2, 2), 3) or None for _ in range(2)] if case["dtype"] == "e4m3" and not case["blocks"] and generator.random() < 0.7 else [None, None]
+        case["c"] = "f32" if case["add_c"] and not case["in_place"] and generator.random() < 0.4 else case["out"]
         cases.append(case)
     return cases
 
@@ -196,7 +197,7 @@ def run_case(torch, runtime, tj, device, case, seed):
     d = make(case["out"], *output(m, columns, batch, case["d_padding"], case["batch_gap"]), case["in_place"])
     c = None
     if case["add_c"]:
-        c = d if case["in_place"] else make(case["out"], *output(m, columns, batch, case["d_padding"], case["batch_gap"]), True)
+        c = d if case["in_place"] else make(case["c"], *output(m, columns, batch, case["d_padding"], case["batch_gap"]), True)
     bias = make(case["out"], [n], [1], n, True) if case["bias"] else None
     before = c.view.clone() if c is not None else None
     scales = [None if scale is None else torch.tensor([scale], dtype=torch.float32, device="cuda") for scale in case["scales"]]
@@ -207,7 +208,7 @@ def run_case(torch, runtime, tj, device, case, seed):
             (a.view, 1, case["scale_orders"][0]), (b.view, 1 if case["blocks"] == "row" else 128, case["blocks"] == "block" or case["scale_orders"][1]))]
         scale_a, scale_b = (tj.tensor(x.data_ptr(), device, tj.F32, list(x.shape), list(x.stride())) for x in blocks)
         of_a, of_b = scaled(torch, a.view, blocks[0], 1), scaled(torch, b.view, blocks[1], 1 if case["blocks"] == "row" else 128)
-    runtime.gemm(bound(a, case["dtype"]), bound(b, case["dtype"]), bound(d, case["out"]), c=bound(c, case["out"]) if c is not None else None,
+    runtime.gemm(bound(a, case["dtype"]), bound(b, case["dtype"]), bound(d, case["out"]), c=bound(c, case["c"]) if c is not None else None,
                  bias=bound(bias, case["out"]) if bias is not None else None, alpha=case["alpha"], beta=case["beta"],
                  activation=ACTIVATIONS.index(case["activation"]), stream=torch.cuda.current_stream().cuda_stream,
                  scale_a=scale_a, scale_b=scale_b, gate=ACTIVATIONS.index(gate), gate_interleaved=case.get("gate_interleaved", False),

@@ -125,6 +125,52 @@ class Split(unittest.TestCase):
             numpy.testing.assert_allclose(found[1], 2 * wanted[ends[rank]:ends[rank + 1]], atol=1e-3)
             numpy.testing.assert_allclose(found[2].astype(float), wanted[40 * rank:40 * rank + 40], atol=0.05)
 
+    def test_heads(self):
+        """Rows of sequences in one list, and a window on both sides: what an exchange of keys does not serve."""
+        begins = numpy.array([0, 40, 96], numpy.int32)
+        rows = numpy.ascontiguousarray(self.q[0].swapaxes(0, 1))
+        o, lse = tilejit.fmha(rows, rows, rows, cu_seqlens_q=begins, cu_seqlens_k=begins, causal=True, return_lse=True, runtime=self.runtime)
+        window = tilejit.fmha(self.q, self.q, self.q, window=(9, 20), runtime=self.runtime)
+
+        def work(member):
+            part = numpy.ascontiguousarray(self.q[:, :, member.rank::2])
+            found = member.fmha(part, part, part, causal=True, split="striped", cu_seqlens=begins, return_lse=True)
+            return (*found, member.fmha(part, part, part, split="striped", window_left=9, window_right=20, exchange="heads"))
+
+        for rank, found in together(dist.Group.on_model(2, runtime=self.runtime), work).items():
+            numpy.testing.assert_array_equal(found[0][0], o.swapaxes(0, 1)[:, rank::2])
+            numpy.testing.assert_array_equal(found[1][0], lse[:, rank::2])
+            numpy.testing.assert_array_equal(found[2], window[:, :, rank::2])
+
+    def test_decode(self):
+        """Pages of a cache, of which ranks have those of even and of odd numbers; and rows of a tensor, one rank without any."""
+        random = numpy.random.default_rng(5)
+        q, pages = random.standard_normal((2, 2, 64)).astype(numpy.float16), random.standard_normal((6, 16, 1, 64)).astype(numpy.float16)
+        begins, table, used = numpy.arange(3, dtype=numpy.int32), numpy.arange(6, dtype=numpy.int32).reshape(2, 3)[:, ::-1], (37, 16)
+        o, lse = tilejit.fmha(q, pages, pages, cu_seqlens_q=begins, block_table=numpy.ascontiguousarray(table), seqused_k=numpy.array(used, numpy.int32),
+                              return_lse=True, runtime=self.runtime)
+        dense = tilejit.fmha(self.q[:, :, :1], self.q, self.q, runtime=self.runtime)
+
+        def work(member):
+            own = table[:, member.rank::2]
+            counts = [sum(min(16, n - 16 * page) for page in range(member.rank, -(-n // 16), 2)) for n in used]
+            found = member.decode(q, pages, pages, cu_seqlens_q=begins, block_table=numpy.ascontiguousarray(own),
+                                  seqused_k=numpy.array(counts, numpy.int32), return_lse=True)
+            keys = self.q[:, :, :96 * (1 - member.rank)]
+            return (*found, member.decode(self.q[:, :, :1], keys, keys, causal=True))
+
+        found = together(dist.Group.on_model(2, runtime=self.runtime), work)
+        for mine, other, wanted in zip(found[0], found[1], (o, lse, dense)):
+            numpy.testing.assert_array_equal(mine, other)
+            numpy.testing.assert_allclose(mine.astype(float), wanted.astype(float), atol=2e-3)
+
+    def test_f32_addend(self):
+        """A c of f32 beside a d of f16, which sums of two ranks are finished by."""
+        a, c = self.q[0, 0], numpy.random.default_rng(6).standard_normal((96, 96)).astype(numpy.float32)
+        d = self.runtime.gemm(a, a, c=c, beta=0.5, dtype="f16")
+        self.assertEqual(d.dtype, numpy.float16)
+        numpy.testing.assert_allclose(d.astype(float), a.astype(float) @ a.astype(float).T + 0.5 * c, atol=0.06)
+
     def test_together_tells_of_each_failure(self):
         members = dist.Group.on_model(2, runtime=self.runtime)
         with self.assertRaises(AssertionError):
@@ -140,6 +186,7 @@ class Split(unittest.TestCase):
         for member in members:
             for split in ("zigzag", "striped"):
                 member.prepare("fmha", part, q, part, causal=True, split=split, lengths=(48, 48), return_lse=True)
+            member.prepare("decode", tilejit.Spec((1, 2, 1, 64)), part, part)
             member.prepare("all_gather_gemm", a, b, bias=numpy.ones(40, numpy.float16))
             member.prepare("gemm_reduce_scatter", a, b, activation="relu")
         before = self.runtime.counters()["loads"]
@@ -148,6 +195,7 @@ class Split(unittest.TestCase):
         def work(member):
             for split in ("zigzag", "striped"):
                 member.fmha(q, q, q, causal=True, split=split, return_lse=True)
+            member.decode(q[:, :, :1], q, q)
             d = member.all_gather_gemm(b[:24], b, bias=numpy.ones(40, numpy.float16))
             return d, member.gemm_reduce_scatter(b[:24], b, activation="relu")
 
@@ -159,10 +207,12 @@ class Split(unittest.TestCase):
         member = dist.Group.on_model(1, runtime=self.runtime)[0]
         member.check()
         self.assertEqual((member.rank, member.size), (0, 1))
-        for part, call in (("split is 'ring'; allowed: contiguous, zigzag, striped", lambda: member.fmha(self.q, self.q, self.q, split="ring")),
+        for part, call in (("exchange is 'rows'; allowed: auto, keys, heads", lambda: member.fmha(self.q, self.q, self.q, exchange="rows")),
+                           ("split is 'ring'; allowed: contiguous, zigzag, striped", lambda: member.fmha(self.q, self.q, self.q, split="ring")),
                            ("lengths has 2 numbers", lambda: member.fmha(self.q, self.q, self.q, lengths=(96, 0))),
                            ("window_left is", lambda: member.fmha(self.q, self.q, self.q, window_left="x")),
-                           ("window.left is 3 without causal", lambda: member.fmha(self.q, self.q, self.q, window_left=3)),
+                           ("window.left is 3 without causal", lambda: member.fmha(self.q, self.q, self.q, window_left=3, exchange="keys")),
+                           ("causal is true; allowed: false, or one query a sequence", lambda: member.decode(self.q, self.q, self.q, causal=True)),
                            ("q has 3 dimensions", lambda: member.fmha(self.q[0], self.q, self.q)),
                            ("id is 'x'; allowed: the 128 bytes of unique_id()", lambda: dist.Group("x", 0, 1, "cpu")),
                            ("a.shape[0] is 96; allowed: the rows of d on all ranks, 9",
@@ -176,7 +226,7 @@ class Split(unittest.TestCase):
                            (f"lengths is {2**62}; allowed", lambda: member.all_gather_gemm(self.q[0, 0], self.q[0, 0], lengths=(2**62,))),
                            ("lengths is -5; allowed", lambda: member.gemm_reduce_scatter(self.q[0, 0], self.q[0, 0], lengths=(-5,))),
                            (f"lengths is {2**30 + 1}; allowed", lambda: member.fmha(self.q, self.q, self.q, lengths=(2**30 + 1,))),
-                           ("call is 'gemm'; allowed: fmha, all_gather_gemm, gemm_reduce_scatter", lambda: member.prepare("gemm", self.q)),
+                           ("call is 'gemm'; allowed: fmha, decode, all_gather_gemm, gemm_reduce_scatter", lambda: member.prepare("gemm", self.q)),
                            ("split is 'ring'; allowed", lambda: member.prepare("fmha", self.q, self.q, self.q, split="ring")),
                            ("q is a Spec, which has no memory", lambda: member.fmha(tilejit.Spec((1, 2, 8, 64)), self.q, self.q)),
                            ("a is on cuda:0; allowed: the group's device",

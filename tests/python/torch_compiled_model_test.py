@@ -23,6 +23,7 @@ def calls():
     return (("fmha", (q, k, k), dict(causal=True)), ("fmha", (turned, k, k), dict(scale=0.1)), ("fmha_lse", (q, k, k), {}),
             ("fmha_out", (q, k, k, torch.empty_like(q)), dict(lse=torch.empty(1, 4, 33))), ("gemm", (a, k[0, 0]), dict(bias=bias, activation="relu")),
             ("gemm", (a, k[0]), dict(dtype=torch.float32)), ("gemm", (a, k[0, 0]), dict(c=c, beta=0.5)),
+            ("gemm", (a, k[0, 0]), dict(c=c.float(), beta=0.5, dtype=torch.float16)),
             ("gemm_out", (a, k[0, 0], c.clone()), dict(alpha=2.0)), ("chunk_indices", (ends,), dict(tokens=70)),
             ("chunk_indices_out", (ends, torch.empty(3, 2, dtype=torch.int32), torch.empty(1, dtype=torch.int32)), {}),
             ("chunk_o", (rows, rows, rows, h), dict(seq_length=64, g_cu=torch.zeros(128, 1))),

@@ -12,7 +12,7 @@ namespace tj::ops::gemm {
 /// memory.
 template <class C>
 TJ_DEVICE void prefetch_addends(Consumer<C>& consumer, const Tile& tile) {
-  constexpr int kLine = kSwizzleRowBytes / dev::kElementBytes<typename C::Output>, kThreads = 4 * kLanes;
+  constexpr int kLine = kSwizzleRowBytes / dev::kElementBytes<Addend<C>>, kThreads = 4 * kLanes;
   constexpr int kRows = kSwapped<C> ? C::kBlockM : C::kBlockM < kRowsPerConsumer ? C::kBlockM : kRowsPerConsumer;
   constexpr int kAcross = ((kSwapped<C> ? kConsumerRows<C> : C::kBlockN) + kLine - 1) / kLine;
   const Params& params = consumer.params;
@@ -23,8 +23,8 @@ TJ_DEVICE void prefetch_addends(Consumer<C>& consumer, const Tile& tile) {
        line += kThreads) {
     const int row = first + line / kAcross, column = first_column + line % kAcross * kLine;
     if (row < params.m && column < params.n)
-      dev::prefetch_global(row_begin(typename C::Output{}, params.c,
-                                     tile.batch * params.c_stride_batch + row * params.c_stride_row + column));
+      dev::prefetch_global(
+          row_begin(Addend<C>{}, params.c, tile.batch * params.c_stride_batch + row * params.c_stride_row + column));
   }
 }
 

@@ -116,7 +116,7 @@ TJ_DEVICE void store(Consumer<C>& consumer, const Tile& tile) {
       }
       float added[kRun] = {};
       if constexpr (C::kAddC)
-        read_run(tag, params.c, tile.batch * params.c_stride_batch + row * params.c_stride_row + column, there,
+        read_run(Addend<C>{}, params.c, tile.batch * params.c_stride_batch + row * params.c_stride_row + column, there,
                  params.wide_c != 0, added);
 #pragma unroll
       for (int e = 0; e < kRun; ++e) {

@@ -171,10 +171,10 @@ namespace tj::ops::gemm {
 /// tile's end a wait for memory. Consumers of more rows have no registers for it.
 template <class C>
 struct Addends {
-  using Output = typename C::Output;
+  using Element = Addend<C>;
   static constexpr bool kAhead = C::kAddC && Consumer<C>::kRowBlocks == 1, kKeeps = kAhead && Consumer<C>::kKeepsRows;
-  static constexpr int kParts = dev::kElementBytes<Output> == 2 ? 2 : 1;
-  Eight<Output> eight[kParts][2];
+  static constexpr int kParts = dev::kElementBytes<Element> == 2 ? 2 : 1;
+  Eight<Element> eight[kParts][2];
   Row kept[2];  ///< both rows, where there are registers for them
 
   TJ_DEVICE Addends(const Consumer<C>& consumer, const Tile& tile) {
@@ -186,7 +186,7 @@ struct Addends {
   TJ_DEVICE static Row row(const Consumer<C>& consumer, const Tile& tile, const Place& place) {
     const Params& params = consumer.params;
     const long long begin = tile.batch * params.c_stride_batch + place.row * params.c_stride_row;
-    return {row_begin(Output{}, params.c, begin), place.inside ? params.n : 0, params.wide_c != 0};
+    return {row_begin(Element{}, params.c, begin), place.inside ? params.n : 0, params.wide_c != 0};
   }
   /// Before the part is finished: those of it and of the parts behind it.
   TJ_DEVICE void load(const Consumer<C>& consumer, const Tile& tile, int part) {
@@ -196,7 +196,7 @@ struct Addends {
       for (int at = 0; at < 2 * kParts; ++at) {
         if (part + at / 2 >= Parts<C>::kCount) break;
         const Row from = kKeeps ? kept[at % 2] : row(consumer, tile, place_of(consumer, tile, 0, at % 2));
-        load_part(Output{}, from, tile.column + consumer.column() + Parts<C>::column(part + at / 2, consumer.lane),
+        load_part(Element{}, from, tile.column + consumer.column() + Parts<C>::column(part + at / 2, consumer.lane),
                   consumer.lane, Parts<C>::groups(part + at / 2), eight[at / 2][at % 2]);
       }
     }
@@ -204,9 +204,9 @@ struct Addends {
   TJ_DEVICE void read(const Consumer<C>& consumer, const Tile& tile, const Place& place, int part, int half,
                       float (&values)[8]) const {
     if constexpr (kAhead)
-      part_of(Output{}, eight[part % kParts][half], values);
+      part_of(Element{}, eight[part % kParts][half], values);
     else
-      read_part(Output{}, row(consumer, tile, place), place.column + Parts<C>::column(part, consumer.lane),
+      read_part(Element{}, row(consumer, tile, place), place.column + Parts<C>::column(part, consumer.lane),
                 consumer.lane, Parts<C>::groups(part), values);
   }
 };

@@ -61,7 +61,7 @@ TJ_DEVICE void turn_back(u32 (&words)[4]) {
 /// the tile's end a wait.
 template <class C>
 struct SwappedAddends {
-  static constexpr bool kWords = C::kAddC && kTurned<C>;
+  static constexpr bool kWords = C::kAddC && kTurned<C> && dev::kElementBytes<Addend<C>> == 2;
   // Tiles of many rows lack the registers, and a text takes some, too.
   static constexpr int kParts = kWords ? (Parts<C>::kCount > (kOwnEnd<C> ? 4 : 6) ? 2 : 4) : 1;
   u32 words[kParts][2][4];
@@ -100,7 +100,7 @@ struct SwappedAddends {
       for (int i = 0; i < 8; ++i) {
         const int row = swapped_row(consumer, tile, part, i);
         if (Parts<C>::has(part, i) && column.inside && row < params.m)
-          values[i] = read_element(typename C::Output{}, params.c,
+          values[i] = read_element(Addend<C>{}, params.c,
                                    tile.batch * params.c_stride_batch + row * params.c_stride_row + column.at);
       }
     }

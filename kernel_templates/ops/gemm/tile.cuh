@@ -64,7 +64,19 @@ inline constexpr int kHalves = kGate<C> == 0 ? 1 : 2;
 template <class C>
 inline constexpr int kTileColumns = C::kBlockN / kHalves<C>;
 
-/// The type of c and bias: that of d, or what d would have if it were not quantised.
+/// The type of c: d's, or f32 beside a d of 16 bits.
+template <class C, class = void>
+struct AddendElement {
+  using Type = typename C::Output;
+};
+template <class C>
+struct AddendElement<C, decltype(void(C::kAddF32))> {
+  using Type = dev::F32;
+};
+template <class C>
+using Addend = typename AddendElement<C>::Type;
+
+/// The type of bias: that of d, or what d would have if it were not quantised.
 template <class Element, class Output>
 struct AddedElement {
   using Type = Output;

@@ -99,9 +99,11 @@ TJ_DEVICE void finish_columns(Adder<C>& adder, const Tile&) {
   if (params.parts > 0 && params.scale_a != nullptr) factor *= dev::load_global(params.scale_a);
   if (params.parts > 0 && params.scale_b != nullptr) factor *= dev::load_global(params.scale_b);
   float added[kColumns] = {}, bias[kColumns] = {}, values[kColumns];
-  if (params.c != nullptr)
-    read_columns(tag, params.c, batch * params.c_stride_batch + row * params.c_stride_row + adder.column, left,
-                 params.wide_c != 0, added);
+  const long long of_c = batch * params.c_stride_batch + row * params.c_stride_row + adder.column;
+  if (params.c != nullptr && params.c_f32 != 0)
+    read_columns(dev::F32{}, params.c, of_c, left, params.wide_c != 0, added);
+  else if (params.c != nullptr)
+    read_columns(tag, params.c, of_c, left, params.wide_c != 0, added);
   if (params.bias != nullptr)
     read_columns(tag, params.bias, batch * params.bias_stride_batch + adder.column, left, params.wide_bias != 0, bias);
 #pragma unroll

@@ -28,6 +28,7 @@ struct Params {
   const float *scale_a, *scale_b;  ///< further factors of the sums; null: none
   const unsigned* end_params;      ///< numbers that a user's text reads, and the place of the last of them
   unsigned last_end_param;
+  int c_f32;  ///< c is f32, whatever d is
 };
 
 }  // namespace tj::ops::sum_parts

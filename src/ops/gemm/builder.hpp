@@ -101,7 +101,7 @@ class GemmBuilder : protected GraphBuilder {
     constant("kClusterN", tile_.cluster_n);
     add_gemm_constants(kernel_, graph_, {"a-major", "b-major"});
     known("kStore", launch_.store, store_);
-    add_gemm_constants(kernel_, graph_, {"parts", "bias", "add-c", "activation"});
+    add_gemm_constants(kernel_, graph_, {"parts", "bias", "add-c", "c-type", "activation"});
     add_end_text(graph_, kernel_.end_text, kernel_.groups != Groups::none);
   }
 

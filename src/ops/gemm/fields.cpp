@@ -120,7 +120,7 @@ const std::vector<FlagChoice>& gemm_flag_choices() {
 }
 const std::vector<FlagChoice>& grouped_gemm_flag_choices() {
   static constinit support::Lasting<const std::vector<FlagChoice>> all;
-  return all.get([] { return choices_without({"a-major", "b-major", "parts", "rung", "load-columns"}); });
+  return all.get([] { return choices_without({"a-major", "b-major", "parts", "rung", "load-columns", "c-type"}); });
 }
 
 const FlagChoice& gemm_flag_choice(std::string_view name) {

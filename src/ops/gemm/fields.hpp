@@ -28,6 +28,7 @@ inline constexpr const char* kGemmLeftScaleOrders[] = {"m", "k"};
 inline constexpr const char* kGemmRightScaleOrders[] = {"n", "k"};
 inline constexpr const char* kGemmLoadColumns[] = {"32", "16", "8"};
 inline constexpr const char* kGemmScaleTypes[] = {"f32", "ue8m0"};
+inline constexpr const char* kGemmAddendTypes[] = {"same", "f32"};
 inline constexpr const char* kGemmActivationsAllowed = "0 (none), 1 (relu), 2 (gelu), 3 (silu), 4 (gelu_tanh)";
 /// Names of gemm_tiles() and of gemm_rungs(), in their order.
 Words gemm_tile_words();
@@ -44,7 +45,7 @@ constexpr bool is_usual(const GemmTile& tile) {
 std::vector<std::string> gemm_tile_flags();
 std::vector<std::string> gemm_rung_flags();
 
-inline constexpr std::array<Field<GemmKernel>, 20> kGemmFields = {{
+inline constexpr std::array<Field<GemmKernel>, 21> kGemmFields = {{
     {.name = "dtype",
      .get =
          [](const GemmKernel& kernel) {
@@ -244,6 +245,19 @@ inline constexpr std::array<Field<GemmKernel>, 20> kGemmFields = {{
      .optional = true,
      .tag_place = 15},
     end_text_field<GemmKernel>(),
+    {.name = "c-type",
+     .get = [](const GemmKernel& kernel) { return unsigned{kernel.add_f32}; },
+     .set = [](GemmKernel& kernel, unsigned value) { kernel.add_f32 = value != 0; },
+     .words = words<kGemmAddendTypes>,
+     .bits = 1,
+     .flags = {"same", "f32"},
+     .tag = "_%",
+     .tagged = [](const GemmKernel& kernel) { return kernel.add_f32; },
+     .optional = true,
+     .tag_place = 4,
+     .constant = "kAddF32",
+     .kind = Constant::boolean,
+     .constant_where_tagged = true},
 }};
 
 }  // namespace tj::ops

@@ -41,7 +41,7 @@ struct GemmSizes {
 /// How each matrix of b comes to its rows; the others are of grouped_gemm, in Grouping's order.
 enum class Groups : std::uint8_t { none, ends, counts, rows, depths };
 
-/// The type of c and bias: d's, or where d is quantised that of a, or bf16 beside e4m3.
+/// The type of bias, and of c but for one of f32: d's, or where d is quantised that of a, or bf16 beside e4m3.
 constexpr DType gemm_added(DType operands, DType out) {
   return out != DType::e4m3 ? out : operands == DType::e4m3 ? DType::bf16 : operands;
 }
@@ -65,12 +65,14 @@ struct GemmKernel {
   Activation gate = Activation::none;  ///< none: there is none
   int loads = 0;                       ///< of sums from tensor memory: 32 >> loads columns each
   DeviceText end_text = {};            ///< in the place of an activation
+  bool add_f32 = false;                ///< c is f32 beside a d of 16 bits
   bool activates() const { return activation != Activation::none || end_text.given(); }
   bool gated() const { return gate != Activation::none; }
   /// d is e4m3 with scales of blocks.
   constexpr bool quantises() const { return out == DType::e4m3; }
   /// One block finishes a whole row of a tile, of all of K: no launch that adds parts of K does.
   constexpr bool whole() const { return gate != Activation::none || quantises(); }
+  constexpr DType addend() const { return add_f32 ? DType::f32 : out; }
   constexpr DType added() const { return gemm_added(dtype, out); }
   Activation applied() const { return gated() ? gate : activation; }
   /// Columns of d that so many rows of b make.

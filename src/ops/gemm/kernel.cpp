@@ -233,7 +233,8 @@ class Gemm final : public Described<GemmArgs, gemm_from_c> {
     list.reads("scale_b", of.scale_b);
     list.writes("scale_d", of.scale_d);
     list.reads("end_params", of.end_params);
-    if (of.beta != 0 && of.c && gemm_same_places(*of.c, of.d)) list.may_be_one(*of.c, of.d);
+    if (of.beta != 0 && of.c && gemm_same_places(*of.c, of.d) && of.c->dtype == of.d.dtype)
+      list.may_be_one(*of.c, of.d);
   }
   void plan(const void* args, const Kernel& kernel, const Geometry& geometry, LaunchPlan& plan) const override {
     with_depth(get(args), [&](const GemmArgs& of) {
@@ -286,6 +287,7 @@ GemmKernel gemm_kind(const GemmArgs& args) {
                     args.bias.has_value(), args.beta != 0, args.activation};
   kernel.gate = args.gate;
   kernel.end_text = args.end_text;
+  kernel.add_f32 = kernel.add_c && args.c && args.c->dtype == DType::f32 && kernel.out != DType::f32;
   kernel.d_aligned =
       copy_aligned(args.d, args.d.rank - 1) && rows_whole(kernel.columns(gemm_sizes(args).n), kernel.out);
   kernel.scales = gemm_scales(args);
@@ -332,6 +334,7 @@ GemmKernel gemm_kind(const GemmConfig& config) {
                     config.bias,  config.add_c, config.activation};
   kernel.gate = config.gate;
   kernel.end_text = config.end_text;
+  kernel.add_f32 = config.add_c && config.c_f32 && config.out != DType::f32;
   kernel.scales = config.scales;
   kernel.packed_scales = config.packed_scales;
   kernel.left_scales_k = config.scale_a_transposed;

@@ -172,7 +172,7 @@ bool fits(const GemmTile& tile) {
 bool loads_addends(const GemmTile& tile, const GemmKernel& kernel) {
   constexpr int kMostRows = 136, kMostBesideReaders = 64;
   if (tile.reads && tile.block_m > kMostBesideReaders) return false;
-  return kernel.out != DType::f32 || tile.consumer_rows() == kRowsPerConsumer || tile.block_m <= kMostRows;
+  return kernel.addend() != DType::f32 || tile.consumer_rows() == kRowsPerConsumer || tile.block_m <= kMostRows;
 }
 
 GemmCopyRates copy_rates(const arch::Arch& arch) {

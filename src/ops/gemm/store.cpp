@@ -45,6 +45,7 @@ int gemm_store(const GemmKernel& kernel, bool in_pairs) {
 GemmKernel canonical(GemmKernel kernel) {
   if (kernel.scales == Scales::tensor) kernel.left_scales_k = kernel.packed_scales = false;
   if (kernel.scales != Scales::row) kernel.right_scales_k = false;
+  if (!kernel.add_c || kernel.out == DType::f32) kernel.add_f32 = false;
   if (kernel.parts) kernel.end_text = {};  // the launch that adds parts has it
   GemmKernel aligned = kernel;
   aligned.d_aligned = true;

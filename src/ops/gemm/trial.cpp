@@ -97,7 +97,7 @@ Trial trial_of(GemmKernel kernel, const GemmChoice& choice, const Sizes& given) 
   trial.tensors = {matrix("a", kernel.dtype, sizes, sizes.m, sizes.k, kernel.left_mn),
                    matrix("b", kernel.dtype, sizes, sizes.n, sizes.k, kernel.right_mn),
                    matrix("d", kernel.out, sizes, sizes.m, kernel.columns(sizes.n), false, true)};
-  if (kernel.add_c) trial.tensors.push_back(matrix("c", kernel.out, sizes, sizes.m, sizes.n, false));
+  if (kernel.add_c) trial.tensors.push_back(matrix("c", kernel.addend(), sizes, sizes.m, sizes.n, false));
   if (kernel.bias) trial.tensors.push_back(dense("bias", kernel.added(), {sizes.n}));
   if (kernel.scales != Scales::tensor) {
     const std::int64_t blocks = gemm_scale_words(kernel, sizes.k);

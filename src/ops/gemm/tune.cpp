@@ -101,6 +101,7 @@ GemmConfig config_of(const GemmSizes& sizes, const GemmKernel& kernel) {
   config.b_transposed = kernel.right_mn;
   config.bias = kernel.bias;
   config.add_c = kernel.add_c;
+  config.c_f32 = kernel.add_f32;
   config.activation = kernel.activation;
   config.gate = kernel.gate;
   config.scales = kernel.scales;
@@ -296,7 +297,7 @@ class GemmTunable final : public Tunable {
     std::vector<Operand> list = {matrix(kernel.dtype, sizes, sizes.m, sizes.k, kernel.left_mn, aligned),
                                  matrix(kernel.dtype, sizes, sizes.n, sizes.k, kernel.right_mn, aligned),
                                  matrix(kernel.out, sizes, sizes.m, kernel.columns(sizes.n))};
-    if (kernel.add_c) list.push_back(matrix(kernel.out, sizes, sizes.m, sizes.n));
+    if (kernel.add_c) list.push_back(matrix(kernel.addend(), sizes, sizes.m, sizes.n));
     if (kernel.bias) list.push_back({kernel.added(), {sizes.n}, {1}});
     if (kernel.quantises()) list.push_back(gemm_scale_d(list[2]));
     if (kernel.scales == Scales::tensor) return list;

@@ -137,9 +137,10 @@ void check_scales(const GemmArgs& args, const Named& a, const Named& b, const Na
 }
 
 /// Checks the rules that c and bias share: their form, their type, d's device, rows of d's length.
-void check_addend(const Named& t, const Named& d, DType type, std::initializer_list<Size> sizes, Size batch) {
+void check_addend(const Named& t, const Named& d, DType type, const char* like, std::initializer_list<Size> sizes,
+                  Size batch) {
   check_form(t, kAllAxes);
-  check_dtype(t, type, type == d.tensor.dtype ? ", as d.dtype" : ", with d of e4m3");
+  check_dtype(t, type, like);
   check_device(t, d.tensor.device, "d");
   check_sizes(t, sizes, "d's shape", batch);
   check_row_contiguous(t);
@@ -228,13 +229,17 @@ void validate(const GemmArgs& args, bool on_model) {
     for (const Named* t : {&a, &b}) check_copied(*t);
   if (args.beta != 0) {
     const Named c = named("c", *args.c, kAdded, batch);
-    check_addend(c, d, args.d.dtype, {sizes.m, sizes.n}, sizes.batch);
-    if (args.c->data != args.d.data || !gemm_same_places(*args.c, args.d)) check_apart(d, d_range, c, range_of(c));
+    const DType type = args.c->dtype == DType::f32 ? DType::f32 : args.d.dtype;
+    check_addend(c, d, type, args.d.dtype == DType::f32 ? ", as d.dtype" : ", as d.dtype, or f32", {sizes.m, sizes.n},
+                 sizes.batch);
+    if (args.c->data != args.d.data || type != args.d.dtype || !gemm_same_places(*args.c, args.d))
+      check_apart(d, d_range, c, range_of(c));
   }
   check_scales(args, a, b, d, d_range);
   if (args.bias) {
     const Named bias = named("bias", *args.bias, kBias, batch);
-    check_addend(bias, d, gemm_added(args.a.dtype, args.d.dtype), {sizes.n}, sizes.batch);
+    const DType type = gemm_added(args.a.dtype, args.d.dtype);
+    check_addend(bias, d, type, type == args.d.dtype ? ", as d.dtype" : ", with d of e4m3", {sizes.n}, sizes.batch);
     check_apart(d, d_range, bias, range_of(bias));
   }
   if (gated) check_gemm_gate_operands(args, b);

@@ -179,6 +179,7 @@ class SumParts final : public Op {
     p.d_stride_row = stride(call.d, call.d.rank - 2);
     p.wide_d = wide(call.d);
     add_epilogue(call, wide, p);
+    p.c_f32 = call.beta != 0 && call.c->dtype == DType::f32 ? 1 : 0;
     p.m = static_cast<int>(sums.shape[1]);
     p.n = static_cast<int>(sums.shape[2]);
     p.parts = parts;

@@ -55,7 +55,9 @@ FmhaArgs = _sized("FmhaArgs", _tensors("q", "k", "v", "o", "lse") + [
             (name, c_char_p) for name in ("score_mod", "mask_mod", "key_range")])
 ContextFmhaArgs = _sized("ContextFmhaArgs", _tensors("q", "k", "v", "o", "lse", "alibi_slopes", "sinks") + [
     ("lengths", POINTER(c_int64)), ("lengths_count", c_uint64), ("window_left", c_int64), ("scale", c_float), ("has_scale", c_int32),
-    ("has_window", c_int32), ("causal", c_int32), ("split", c_int32), ("max_sms", c_int32), ("softcap", c_float), ("heads_first", c_int32)])
+    ("has_window", c_int32), ("causal", c_int32), ("split", c_int32), ("max_sms", c_int32), ("softcap", c_float), ("heads_first", c_int32),
+    ("window_right", c_int64)] + _tensors("cu_seqlens") + [("exchange", c_int32), ("reserved", c_int32)])
+ContextDecodeArgs = _sized("ContextDecodeArgs", [("attention", POINTER(FmhaArgs))])
 MergeStatesArgs = _sized("MergeStatesArgs", _tensors("states", "lse_states", "o", "lse", "cu_seqlens") + [("max_sms", c_int32), ("reserved", c_int32)])
 GemmArgs = _sized("GemmArgs", _tensors("a", "b", "d", "c", "bias") + [
     ("alpha", c_float), ("beta", c_float), ("activation", c_int32), ("max_sms", c_int32)] + _tensors("scale_a", "scale_b") + [
@@ -171,6 +173,8 @@ CALLS = {
     "tj_group_destroy": (None, [_HANDLE]),
     "tj_group_prepare": (_STATUS, [_HANDLE, POINTER(ContextFmhaArgs)]),
     "tj_group_fmha": (_STATUS, [_HANDLE, POINTER(ContextFmhaArgs), c_void_p]),
+    "tj_group_prepare_decode": (_STATUS, [_HANDLE, POINTER(ContextDecodeArgs)]),
+    "tj_group_decode": (_STATUS, [_HANDLE, POINTER(ContextDecodeArgs), c_void_p]),
     **{f"tj_group_{kind}": (_STATUS, [_HANDLE, POINTER(SplitGemmArgs), c_void_p]) for kind in ("all_gather_gemm", "gemm_reduce_scatter")},
     **{f"tj_group_prepare_{kind}": (_STATUS, [_HANDLE, POINTER(SplitGemmArgs)]) for kind in ("all_gather_gemm", "gemm_reduce_scatter")},
     "tj_group_check": (_STATUS, [_HANDLE]),

@@ -81,9 +81,9 @@ def gemm(a: Tensor, b: Tensor, *, c: Optional[SupportsDLPack] = None, bias: Opti
     """Matrix product: activation(alpha * a b^T + beta * c + bias), summed in f32.
 
     a [M, K], b [N, K], c [M, N], bias [N]; for b of shape [K, N] give b.T, which costs nothing. With a batch, [B, M, K] and so on; what has
-    none serves all of it. a and b are f16, bf16 or e4m3 (float8_e4m3fn); the result, c and bias are f16, bf16 or f32. c is read when beta is
-    not 0. activation: None, "relu", "gelu", "gelu_tanh" or "silu". scale_a, scale_b, with e4m3: f32 of one element; or scales of
-    blocks, f32 or i32 of four exponents, [M, ceil(K / 128)] and [ceil(N / 128), ceil(K / 128)] or [N, ceil(K / 128)]. gate: "silu"
+    none serves all of it. a and b are f16, bf16 or e4m3 (float8_e4m3fn); the result, c and bias are f16, bf16 or f32, c also f32 beside a
+    result of 16 bits. c is read when beta is not 0. activation: None, "relu", "gelu", "gelu_tanh" or "silu". scale_a, scale_b, with e4m3: f32 of one
+    element; or scales of blocks, f32 or i32 of four exponents, [M, ceil(K / 128)] and [ceil(N / 128), ceil(K / 128)] or [N, ceil(K / 128)]. gate: "silu"
     makes SwiGLU: d [M, N / 2] is gate(g) * u, g made by the first N / 2 rows of b and u by the others, or by rows in turns with
     gate_interleaved; on Hopper. Returns d [M, N] or [B, M, N], made by a's framework, or `out`. dtype: the result's type; None: that of
     c, else of bias, else of a, and f32 for e4m3. out may be c. max_sms: as fmha. Raises tilejit.Error.

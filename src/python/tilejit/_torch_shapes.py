@@ -224,7 +224,7 @@ def quantised_like(shape, a, packed):
 
 
 def added_type(a, dtype):
-    """The type of c and bias."""
+    """The type of bias, and of c where that is not f32."""
     return dtype if dtype != _E4M3 else torch.bfloat16 if a.dtype == _E4M3 else a.dtype
 
 
@@ -243,7 +243,9 @@ def _gemm(a, b, c, bias, scale_a, scale_b, shape, dtype, alpha, beta, activation
     _demand(beta == 0 or c is not None, "gemm", f"beta is {beta} but c is absent; allowed: 0, or a c to add")
     for name, x, sizes in (("c", c if beta != 0 else None, shape), ("bias", bias, (*shape[:-2], b.shape[-2]))):
         if x is not None:
-            _dtype("gemm", name, x, (added_type(a, dtype),), ", with d of e4m3" if quantised else ", as d.dtype")
+            also = name == "c" and not quantised and dtype != torch.float32
+            _dtype("gemm", name, x, (added_type(a, dtype), *([torch.float32] if also else [])),
+                   ", with d of e4m3" if quantised else ", as d.dtype or f32" if also else ", as d.dtype")
             _rank("gemm", name, x, f"{list(sizes)}, or without the batch", len(sizes), len(sizes) - (len(shape) - 2))
             for axis in range(-x.dim(), 0):
                 _same("gemm", name, x, axis + x.dim(), sizes[axis], "d's shape")

@@ -12,7 +12,7 @@ from ._calls import Call, one_of, runtime_of, shape_of
 from ._device import Device
 from ._error import Error
 from ._library import check, flag, library, number, numbers, real, shown
-from ._ops import _FMHA_PAIR, _LAYOUTS, _two
+from ._ops import _FMHA_PAIR, _LAYOUTS, _fmha, _two
 from ._products import _gemm
 from ._runtime import Handle
 from ._tensors import view
@@ -29,7 +29,8 @@ __all__ = ["Group", "unique_id"]
 _MOST_RANKS, _MOST_ROWS = 1024, 2**30
 _MOST_REASONS = 4  # of ranks, in one message
 _NVLS = "NCCL_NVLS_ENABLE"
-_PREPARE = {"fmha": "tj_group_prepare", **{name: f"tj_group_prepare_{name}" for name in ("all_gather_gemm", "gemm_reduce_scatter")}}
+_EXCHANGES = {"auto": 0, "keys": 1, "heads": 2}
+_PREPARE = {"fmha": "tj_group_prepare", **{name: f"tj_group_prepare_{name}" for name in ("decode", "all_gather_gemm", "gemm_reduce_scatter")}}
 
 
 def _put_lengths(args, counts) -> None:
@@ -132,17 +133,22 @@ class Group:
 
     def fmha(self, q: Tensor, k: Tensor, v: Tensor, *, causal: bool = False, split: str = "zigzag", lengths: Optional[Sequence[int]] = None,
              scale: Optional[float] = None, window_left: Optional[int] = None, softcap: float = 0.0,
-             alibi_slopes: Optional[SupportsDLPack] = None, sinks: Optional[SupportsDLPack] = None, out: Any = None, return_lse: bool = False,
-             layout: str = "bhsd", max_sms: int = 0, stream: Optional[StreamLike] = None) -> Union[Tensor, Tuple[Tensor, Tensor]]:
+             window_right: Optional[int] = None, alibi_slopes: Optional[SupportsDLPack] = None, sinks: Optional[SupportsDLPack] = None,
+             cu_seqlens: Optional[SupportsDLPack] = None, exchange: str = "auto", out: Any = None, return_lse: bool = False, layout: str = "bhsd",
+             max_sms: int = 0, stream: Optional[StreamLike] = None) -> Union[Tensor, Tuple[Tensor, Tensor]]:
         """Attention of this rank's rows over the keys of all ranks; every rank calls it with its own rows.
 
         q [B, H, S, D], k [B, Hkv, S, D], v [B, Hkv, S, Dv], o [B, H, S, Dv], or with layout="bshd" the second and third dimensions exchanged; rows
         of k and v lie one behind another. split, the rows that rank r of P holds: "contiguous", one run; "zigzag", of 2 P pieces those of number r
         and 2 P - 1 - r; "striped", rows r, r + P, ... lengths: S of each rank, where contiguous runs differ. window_left: keys that a query
-        sees before its place, with causal. Other arguments are tilejit.fmha's. Returns o, or (o, lse). Raises tilejit.Error.
+        sees before its place, window_right: behind it. exchange: "keys" go to the ranks whose rows see them; "heads": each rank gets all rows of
+        H / P heads, and sends their results back, which any mask goes with; "auto": keys, unless heads alone serve the call, or are predicted to be
+        faster. cu_seqlens i32 [N + 1], with heads: the rows of all ranks are those of N sequences, and B is 1. Other arguments are tilejit.fmha's.
+        Returns o, or (o, lse). Raises tilejit.Error.
         """
-        call, args = self._fmha(q, k, v, causal=causal, split=split, lengths=lengths, scale=scale, window_left=window_left, softcap=softcap,
-                                alibi_slopes=alibi_slopes, sinks=sinks, out=out, return_lse=return_lse, layout=layout, max_sms=max_sms, stream=stream)
+        call, args = self._fmha(q, k, v, causal=causal, split=split, lengths=lengths, scale=scale, window_left=window_left, window_right=window_right,
+                                softcap=softcap, alibi_slopes=alibi_slopes, sinks=sinks, cu_seqlens=cu_seqlens, exchange=exchange, out=out,
+                                return_lse=return_lse, layout=layout, max_sms=max_sms, stream=stream)
         check(library().tj_group_fmha(self._handle.value, ctypes.byref(args), call.stream() or None))
         made = tuple(finish(result) for finish, result in zip(call.finish, call.results))
         return made if len(made) > 1 else made[0]
@@ -156,26 +162,67 @@ class Group:
             raise Error(f"lengths has {len(counts)} numbers; allowed: one a rank, {self.size}, or None")
         return counts
 
-    def _fmha(self, q, k, v, *, causal=False, split="zigzag", lengths=None, scale=None, window_left=None, softcap=0.0, alibi_slopes=None, sinks=None,
-              out=None, return_lse=False, layout="bhsd", max_sms=0, stream=None, asks=False):
+    def _fmha(self, q, k, v, *, causal=False, split="zigzag", lengths=None, scale=None, window_left=None, window_right=None, softcap=0.0,
+              alibi_slopes=None, sinks=None, cu_seqlens=None, exchange="auto", out=None, return_lse=False, layout="bhsd", max_sms=0, stream=None,
+              asks=False):
         swapped = one_of("layout", layout, _LAYOUTS)
         args = _c.ContextFmhaArgs(causal=flag(causal, "causal"), heads_first=not swapped, split=one_of("split", split, _c.SPLITS),
-                                  softcap=real(softcap, "softcap"), max_sms=number(max_sms, "max_sms", -2**31, 2**31 - 1))
-        if window_left is not None:
-            args.window_left, args.has_window = number(window_left, "window_left", -2**63, 2**63 - 1), 1
+                                  exchange=one_of("exchange", exchange, _EXCHANGES), softcap=real(softcap, "softcap"),
+                                  max_sms=number(max_sms, "max_sms", -2**31, 2**31 - 1))
+        if window_left is not None or window_right is not None:
+            left, right = (-1 if side is None else number(side, name, -2**63, 2**63 - 1)
+                           for side, name in ((window_left, "window_left"), (window_right, "window_right")))
+            args.window_left, args.window_right, args.has_window = left, right, 1
         _put_lengths(args, self._counts(lengths))
         call, return_lse = Call("context fmha", args, stream, asks), flag(return_lse, "return_lse")
         q, k, v = call.tensor("q", q), call.tensor("k", k), call.tensor("v", v)
         slopes, sinks = call.tensor("alibi_slopes", alibi_slopes, True), call.tensor("sinks", sinks, True)
+        cu_seqlens = call.tensor("cu_seqlens", cu_seqlens, True)
         out, lse_out = _two(out, _FMHA_PAIR) if return_lse else (out, None)
         o = call.result("out", out, q, (*shape_of(q, 4)[:3], shape_of(v, 4)[3]), q.dtype)
         if swapped:
             for each in (q, shape_of(k, 4) and k, v, shape_of(o, 4) and o):
                 each.swap(1, 2)
         lse = call.result("lse", lse_out, q, q.shape[:3], "f32") if return_lse else None
-        call.put(q=q, k=k, v=v, o=o, lse=lse, alibi_slopes=slopes, sinks=sinks)
+        call.put(q=q, k=k, v=v, o=o, lse=lse, alibi_slopes=slopes, sinks=sinks, cu_seqlens=cu_seqlens)
         call.scale(scale)
         return call, args
+
+    def decode(self, q: Tensor, k: Tensor, v: Tensor, *, causal: bool = False, scale: Optional[float] = None, softcap: float = 0.0,
+               sinks: Optional[SupportsDLPack] = None, cu_seqlens_q: Optional[SupportsDLPack] = None, cu_seqlens_k: Optional[SupportsDLPack] = None,
+               seqused_k: Optional[SupportsDLPack] = None, block_table: Optional[SupportsDLPack] = None, bias: Optional[SupportsDLPack] = None,
+               score_mod: Optional[str] = None, mask_mod: Optional[str] = None, key_range: Optional[str] = None,
+               mod_params: Optional[SupportsDLPack] = None, out: Any = None, return_lse: bool = False, layout: str = "bhsd", max_sms: int = 0,
+               stream: Optional[StreamLike] = None) -> Union[Tensor, Tuple[Tensor, Tensor]]:
+        """Attention of a few queries over a cache that the ranks hold together; every rank calls it with all queries and its own keys.
+
+        Arguments are tilejit.fmha's, over this rank's keys alone: k and v, cu_seqlens_k, seqused_k, block_table, bias, texts and mod_params are the
+        rank's own, and count its keys from 0. A rank may have any number of a sequence's keys, also none. q, cu_seqlens_q and all else are equal on
+        all ranks. Outputs over parts are merged in f32 in the ranks' order. All ranks get the output over the keys of all, in equal bits.
+        causal: with one query a sequence alone, q [B, H, 1, D]. Returns o, or (o, lse). Raises tilejit.Error.
+
+        >>> import numpy, threading, tilejit.dist
+        >>> q, keys = numpy.ones((1, 2, 1, 64), numpy.float16), [numpy.full((1, 2, rows, 64), rows, numpy.float16) for rows in (1, 3)]
+        >>> o = {}
+        >>> def run(member):
+        ...     o[member.rank] = member.decode(q, numpy.ones_like(keys[member.rank]), keys[member.rank])
+        >>> threads = [threading.Thread(target=run, args=(member,)) for member in tilejit.dist.Group.on_model(2)]
+        >>> for each in threads: each.start()
+        >>> for each in threads: each.join()
+        >>> float(o[0][0, 0, 0, 0]), float(o[1][0, 0, 0, 0])  # the mean of 1, 3, 3, 3
+        (2.5, 2.5)
+        """
+        call, args = self._decode(q, k, v, causal=causal, scale=scale, softcap=softcap, sinks=sinks, cu_seqlens_q=cu_seqlens_q,
+                                  cu_seqlens_k=cu_seqlens_k, seqused_k=seqused_k, block_table=block_table, bias=bias, score_mod=score_mod,
+                                  mask_mod=mask_mod, key_range=key_range, mod_params=mod_params, out=out, return_lse=return_lse, layout=layout,
+                                  max_sms=max_sms, stream=stream)
+        check(library().tj_group_decode(self._handle.value, ctypes.byref(args), call.stream() or None))
+        made = tuple(finish(result) for finish, result in zip(call.finish, call.results))
+        return made if len(made) > 1 else made[0]
+
+    def _decode(self, q, k, v, **options):
+        call = _fmha(q, k, v, **options)
+        return call, _c.ContextDecodeArgs(attention=ctypes.pointer(call.args))
 
     def all_gather_gemm(self, a: Tensor, b: Tensor, *, lengths: Optional[Sequence[int]] = None, c: Optional[SupportsDLPack] = None,
                         bias: Optional[SupportsDLPack] = None, alpha: float = 1, beta: float = 0, activation: Optional[str] = None, out: Any = None,
@@ -219,7 +266,7 @@ class Group:
     def prepare(self, call: str, *tensors: Tensor, **options: Any) -> None:
         """Gets this rank's kernels of a call ready, without sending anything or waiting for other ranks. A graph's capture needs it before.
 
-        call: "fmha", "all_gather_gemm" or "gemm_reduce_scatter". tensors and options are that call's; a tilejit.Spec may stand for a tensor.
+        call: "fmha", "decode", "all_gather_gemm" or "gemm_reduce_scatter". tensors and options are that call's; a tilejit.Spec may stand for a tensor.
         Results are neither allocated nor written. Raises tilejit.Error.
 
         >>> import tilejit.dist
@@ -227,7 +274,8 @@ class Group:
         >>> for member in tilejit.dist.Group.on_model(2): member.prepare("fmha", q, q, q, causal=True)
         """
         prepare = getattr(library(), one_of("call", call, _PREPARE))
-        made, args = self._fmha(*tensors, asks=True, **options) if call == "fmha" else self._product(call, *tensors, asks=True, **options)
+        makers = {"fmha": self._fmha, "decode": self._decode}
+        made, args = makers[call](*tensors, asks=True, **options) if call in makers else self._product(call, *tensors, asks=True, **options)
         check(prepare(self._handle.value, ctypes.byref(args)))
 
     def check(self) -> None:

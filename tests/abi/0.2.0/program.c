@@ -315,6 +315,14 @@ static void check_groups(attention* a) {
   EXPECT(tj_group_prepare(member, &args) == TJ_INVALID_ARGUMENT);
   EXPECT(tj_group_fmha(member, NULL, NULL) == TJ_INVALID_ARGUMENT &&
          tj_group_fmha(NULL, &args, NULL) == TJ_INVALID_ARGUMENT);
+  args.exchange = TJ_EXCHANGE_HEADS + 1;
+  EXPECT(tj_group_prepare(member, &args) == TJ_INVALID_ARGUMENT);
+  tj_context_decode_args decode;
+  memset(&decode, 0, sizeof decode);
+  decode.size = sizeof decode;
+  EXPECT(tj_group_prepare_decode(member, &decode) == TJ_INVALID_ARGUMENT);
+  EXPECT(tj_group_decode(member, NULL, NULL) == TJ_INVALID_ARGUMENT &&
+         tj_group_decode(NULL, &decode, NULL) == TJ_INVALID_ARGUMENT);
   EXPECT(tj_group_all_gather_gemm(member, NULL, NULL) == TJ_INVALID_ARGUMENT);
   EXPECT(tj_group_gemm_reduce_scatter(NULL, NULL, NULL) == TJ_INVALID_ARGUMENT);
   EXPECT(tj_group_prepare_all_gather_gemm(member, NULL) == TJ_INVALID_ARGUMENT);

@@ -95,18 +95,19 @@ GemmShape gemm_shape(int m, int n, int k, DType dtype, DType out) {
 }
 
 std::string GemmShape::text() const {
-  return support::cat(
-      "M ", m, " N ", n, " K ", k, " B ", batch, " ", to_string(dtype), "->", to_string(out),
-      a_transposed ? " a^T" : "", b_transposed ? " b^T" : "", " alpha ", alpha, " beta ", beta, bias ? " bias" : "",
-      in_place ? " in place" : "", b_shared ? " one b" : "", " activation ", static_cast<int>(activation), " gate ",
-      static_cast<int>(gate), gate_interleaved ? " interleaved" : "", scales ? " scales" : "",
-      blocks == Scales::tensor  ? ""
-      : blocks == Scales::block ? " block scales"
-                                : " row scales",
-      packed_scales ? " packed" : "", packed_out ? " packed out" : "", powers_of_two ? " powers of two" : "",
-      scale_d_transposed ? " sd k" : "", scale_a_transposed ? " sa k" : "", scale_b_transposed ? " sb k" : "",
-      " scale padding ", scale_padding, " padding ", padding, any_stride ? " any stride" : "",
-      shift > 0 ? support::cat(" shift ", shift) : std::string(), wide_a ? " wide a" : "");
+  return support::cat("M ", m, " N ", n, " K ", k, " B ", batch, " ", to_string(dtype), "->", to_string(out),
+                      a_transposed ? " a^T" : "", b_transposed ? " b^T" : "", " alpha ", alpha, " beta ", beta,
+                      bias ? " bias" : "", in_place ? " in place" : "", c_f32 ? " c of f32" : "",
+                      b_shared ? " one b" : "", " activation ", static_cast<int>(activation), " gate ",
+                      static_cast<int>(gate), gate_interleaved ? " interleaved" : "", scales ? " scales" : "",
+                      blocks == Scales::tensor  ? ""
+                      : blocks == Scales::block ? " block scales"
+                                                : " row scales",
+                      packed_scales ? " packed" : "", packed_out ? " packed out" : "",
+                      powers_of_two ? " powers of two" : "", scale_d_transposed ? " sd k" : "",
+                      scale_a_transposed ? " sa k" : "", scale_b_transposed ? " sb k" : "", " scale padding ",
+                      scale_padding, " padding ", padding, any_stride ? " any stride" : "",
+                      shift > 0 ? support::cat(" shift ", shift) : std::string(), wide_a ? " wide a" : "");
 }
 
 Tensor GemmProblem::place(Memory& memory, DType dtype, std::vector<std::int64_t> shape, bool transposed,
@@ -217,7 +218,8 @@ GemmProblem::GemmProblem(const GemmShape& shape, std::uint64_t seed) : shape_(sh
     fill(d_, seed + 3);
     args.c = args.d;
   } else {
-    args.c = place(c_, added, sizes(batched, {shape.m, shape.columns()}), false, shape.padding);
+    args.c =
+        place(c_, shape.c_f32 ? DType::f32 : added, sizes(batched, {shape.m, shape.columns()}), false, shape.padding);
     if (shape.beta != 0) fill(c_, seed + 3);  // else NaN: it must not be read
   }
   c_values_.clear();

@@ -18,6 +18,7 @@ struct GemmShape {
   bool a_transposed = false, b_transposed = false;
   float alpha = 1, beta = 0;
   bool bias = false, in_place = false;  ///< in_place: c is d
+  bool c_f32 = false;                   ///< c is f32, whatever d is; not in_place then
   bool b_shared = false;                ///< one b for the whole batch
   Activation activation = Activation::none;
   Activation gate = Activation::none;  ///< d has half of the columns
