@@ -1,7 +1,8 @@
 // Protects what the device's assembler makes of products in tensor memory: its own instructions for products, bulk
 // copies, loads and stores of tensor memory and registers that move, and no access to local memory. And that no matrix
-// instruction of a warpgroup waits for the registers of its operands' addresses. Skips itself without NVRTC or
-// nvdisasm, which comes with CUDA's toolkit or, as NVRTC does, in a wheel of its own (nvidia-cuda-nvdisasm).
+// instruction of a warpgroup waits for the registers of its operands' addresses, nor states of the delta rule for more
+// products than they ask for. Skips itself without NVRTC or nvdisasm, which comes with CUDA's toolkit or, as NVRTC
+// does, in a wheel of its own (nvidia-cuda-nvdisasm).
 #include <doctest/doctest.h>
 
 #include <fcntl.h>
@@ -16,6 +17,7 @@
 #include "codegen/device_kernel.hpp"
 #include "compile/library_search.hpp"
 #include "ops/chunk_o/chunk_o.hpp"
+#include "ops/delta_chunks/delta_chunks.hpp"
 #include "ops/fmha/fmha.hpp"
 #include "ops/gemm/gemm.hpp"
 #include "support/environment.hpp"
@@ -104,6 +106,23 @@ TEST_CASE("products for sm_90a: however tiles come to blocks, all lanes know add
         tool, test::check_compiles(*compiler, ops::gemm_op(), request, *arch::find("sm_90a")).binary.bytes);
     CHECK(count(sass, " HGMMA") >= 4);
     CHECK(moves_between_products(sass) == 0);
+  }
+}
+
+// States that faded under the product with keys, ahead of the wait for it, made ptxas wait for the product with queries
+// as well.
+TEST_CASE("states of the delta rule for sm_90a: consumers wait for all products at a step's end alone") {
+  const auto compiler = test::nvrtc_or_skip();
+  const std::string tool = disassembler_or_skip();
+  int consumers = 0;
+  for (const char* step : {"state", "wide-state"}) {
+    const auto requests = ops::delta_chunks_op().requests(
+        {{"step", {step}}, {"dtype", {"bf16"}}, {"state", {"f32"}}, {"head-dim", {"128"}}, {"keeps", {"false"}}});
+    REQUIRE(!requests.empty());
+    CAPTURE(requests[0].name);
+    const std::string sass = disassembled(
+        tool, test::check_compiles(*compiler, ops::delta_chunks_op(), requests[0], *arch::find("sm_90a")).binary.bytes);
+    CHECK(count(sass, " WARPGROUP.DEPBAR.LE gsb0, 0x0") == ++consumers);
   }
 }
 

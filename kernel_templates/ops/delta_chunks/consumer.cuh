@@ -18,6 +18,13 @@ constexpr bool loses_bits(dev::Bf16) { return true; }
 template <class C>
 inline constexpr bool kTwoTerms = C::kChannelGate || loses_bits(typename C::Element{});
 
+/// Some of an operand's words.
+template <int First, int Words, int All>
+TJ_DEVICE u32 (&words_of(u32 (&words)[All]))[Words] {
+  static_assert(First + Words <= All);
+  return *reinterpret_cast<u32(*)[Words]>(words + First);
+}
+
 /// A thread holds rows row0 and row0 + 8; of a product columns 8j + 2(lane % 4) + {0, 1}.
 template <class C_>
 struct Consumer {
@@ -32,6 +39,7 @@ struct Consumer {
   u32 asked[kChunk / 4];        ///< X, rounded
   u32 kept[kChunk / 4];         ///< keep D, rounded
   u32 rest[kChunk / 4];         ///< what keep D loses so; with kTwoTerms
+  float keep[4 * kFirstPairs];  ///< of the thread's first tokens
   float output[kChunk / 2];
   TJ_DEVICE Consumer(const StateParams& p, int which) : params(p), copy(which) {}
 };

@@ -10,6 +10,7 @@ namespace tj::ops::delta_chunks {
 using chunks::kChunk;
 inline constexpr int kSwizzleColumns = 64;  ///< 128 bytes of 16-bit elements: the width of a block in shared memory
 inline constexpr int kSolveWarps = 4;
+inline constexpr int kFirstPairs = 1;                      ///< steps of sixteen tokens that change states first
 inline constexpr int kCarryWarps = 4, kCarryRows = 8;      ///< of a block of the step that carries states
 inline constexpr int kBlockRows = 16, kBlockTerms = 1024;  ///< of a block of T: rows, and bytes in shared memory
 

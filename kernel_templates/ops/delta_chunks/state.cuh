@@ -142,40 +142,79 @@ TJ_DEVICE void solve_tokens_done(Consumer<C>& consumer) {
   dev::hold(consumer.asked);
 }
 
-/// keep D, in one or two terms.
+/// What is kept of the first tokens' changes: it is there when these are.
 template <class C>
-TJ_DEVICE void weigh(Consumer<C>& consumer, const Tile&, int, u32 chunk) {
-  const u32 record = chunk + Slot<C>::kRecord;
+TJ_DEVICE void take_keep(Consumer<C>& consumer, const Tile&, int, u32 chunk) {
+  static_assert(kFirstPairs == 1, "four numbers");
+  load_numbers(chunk + Slot<C>::kRecord, kKeep, 0, consumer.keep);
+}
+
+/// keep D of sixteen tokens, in one or two terms.
+template <class C>
+TJ_DEVICE void weigh_pair(Consumer<C>& consumer, int pair, const float (&keep)[4]) {
 #pragma unroll
-  for (int pair = 0; pair < kChunk / 16; ++pair) {
+  for (int w = 0; w < 4; ++w) {
+    const int word = 4 * pair + w;
+    keep_pair(consumer, word, consumer.change[2 * word] * keep[w / 2 * 2],
+              consumer.change[2 * word + 1] * keep[w / 2 * 2 + 1]);
+  }
+}
+/// The first tokens alone: their product with K is under way while the others are weighed.
+template <class C>
+TJ_DEVICE void weigh_first(Consumer<C>& consumer, const Tile&, int) {
+  weigh_pair(consumer, 0, consumer.keep);
+}
+template <class C>
+TJ_DEVICE void weigh_rest(Consumer<C>& consumer, const Tile&, int, u32 chunk) {
+#pragma unroll
+  for (int pair = kFirstPairs; pair < kChunk / 16; ++pair) {
     float keep[4];
-    load_numbers(record, kKeep, pair, keep);
-#pragma unroll
-    for (int w = 0; w < 4; ++w) {
-      const int word = 4 * pair + w;
-      keep_pair(consumer, word, consumer.change[2 * word] * keep[w / 2 * 2],
-                consumer.change[2 * word + 1] * keep[w / 2 * 2 + 1]);
-    }
+    load_numbers(chunk + Slot<C>::kRecord, kKeep, pair, keep);
+    weigh_pair(consumer, pair, keep);
   }
 }
 
-/// S += (keep D) K: 64 x K.
+/// S += (keep D) K of tokens from 16 First on: 64 x K.
+template <int First, int Pairs, class C>
+TJ_DEVICE void add_pairs(Consumer<C>& consumer, u32 chunk) {
+  using Steps = dev::MatrixSteps<Pairs, 0, kMatrixK * kSwizzleRowBytes, dev::kRightMn>;
+  const u64 right = dev::operand_advance(dev::matrix_operand(chunk + Slot<C>::kKept, kBlockBytes, kSwizzleAtomBytes),
+                                         First * kMatrixK * kSwizzleRowBytes);
+  u32(&kept)[4 * Pairs] = words_of<4 * First, 4 * Pairs>(consumer.kept);
+  u32(&rest)[4 * Pairs] = words_of<4 * First, 4 * Pairs>(consumer.rest);
+  dev::hold(consumer.state);
+  dev::hold(kept);
+  if constexpr (kTwoTerms<C>) dev::hold(rest);
+  dev::matrix_multiply<Steps>(typename C::Element{}, consumer.state, kept, right, true);
+  if constexpr (kTwoTerms<C>) dev::matrix_multiply<Steps>(typename C::Element{}, consumer.state, rest, right, true);
+}
+/// All of it, as a stage of its own has it.
 template <class C>
 TJ_DEVICE void change_state(Consumer<C>& consumer, const Tile&, int, u32 chunk) {
-  using Steps = dev::MatrixSteps<kChunk / kMatrixK, 0, kMatrixK * kSwizzleRowBytes, dev::kRightMn>;
-  const u64 right = dev::matrix_operand(chunk + Slot<C>::kKept, kBlockBytes, kSwizzleAtomBytes);
-  dev::hold(consumer.state);
-  dev::hold(consumer.kept);
-  if constexpr (kTwoTerms<C>) dev::hold(consumer.rest);
-  dev::matrix_multiply<Steps>(typename C::Element{}, consumer.state, consumer.kept, right, true);
-  if constexpr (kTwoTerms<C>)
-    dev::matrix_multiply<Steps>(typename C::Element{}, consumer.state, consumer.rest, right, true);
+  add_pairs<0, kChunk / 16>(consumer, chunk);
 }
 template <class C>
 TJ_DEVICE void change_state_done(Consumer<C>& consumer) {
   dev::hold(consumer.state);
   dev::hold(consumer.kept);
   if constexpr (kTwoTerms<C>) dev::hold(consumer.rest);
+}
+template <class C>
+TJ_DEVICE void change_first(Consumer<C>& consumer, const Tile&, int, u32 chunk) {
+  add_pairs<0, kFirstPairs>(consumer, chunk);
+}
+template <class C>
+TJ_DEVICE void change_first_done(Consumer<C>& consumer) {
+  dev::hold(words_of<0, 4 * kFirstPairs>(consumer.kept));
+  if constexpr (kTwoTerms<C>) dev::hold(words_of<0, 4 * kFirstPairs>(consumer.rest));
+}
+template <class C>
+TJ_DEVICE void change_rest(Consumer<C>& consumer, const Tile&, int, u32 chunk) {
+  add_pairs<kFirstPairs, kChunk / 16 - kFirstPairs>(consumer, chunk);
+}
+template <class C>
+TJ_DEVICE void change_rest_done(Consumer<C>& consumer) {
+  change_state_done(consumer);
 }
 
 /// Part of each token's result that the state before the chunk gives.

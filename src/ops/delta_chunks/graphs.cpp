@@ -2,8 +2,9 @@
 // that of records.
 //
 // States, an iteration is a chunk; for each consumer c of 64 rows of V:
-//   read_keys -> correct_values -> solve_tokens -> weigh -> change_state -> round_state -> read_keys of the next chunk
-//   scale_values -> correct_values -> add_tokens      fade_state -> change_state
+//   read_keys -> correct_values -> solve_tokens -> weigh_first -> change_first
+//   change_first -> weigh_rest -> change_rest -> round_state -> read_keys of the next chunk
+//   scale_values -> correct_values -> add_tokens      take_keep -> weigh_first      fade_state -> change_first
 //   read_queries -> fade_output -> add_tokens -> stage_rows -> put_rows
 // A kernel that keeps states has keep_state behind round_state.
 // The step that maps segments has no node of the last line, nor add_tokens.
@@ -11,6 +12,7 @@
 //   load_map, ask_rows -> multiply_map -> put_rows
 // The first line is the chain of the state: a recurrence that no order of the other nodes shortens.
 #include <string>
+#include <utility>
 
 #include "ops/delta_chunks/params.cuh"
 #include "ops/delta_chunks/step_builder.hpp"
@@ -64,10 +66,6 @@ class StateBuilder : delta_chunks::ConsumerBuilder {
         arithmetic("scale_values", c, kChunk, 2, 0, kBytes, kListCycles, kRows * kChunk / kThreads + kChunk / 4);
     const int ask = arithmetic("correct_values", c, kChunk, 1, 0.5, 0, kAloneCycles, kRows * kChunk / 2 / kThreads);
     const int solve = matrix("solve_tokens", c, kChunk, kChunk, 0);
-    const int terms = kernel_.channel_gate ? 2 : delta_chunks::kept_terms(kernel_.dtype);
-    const int weigh = arithmetic("weigh", c, kChunk, 2 * terms - 1, 0.5 * terms, 0, kListCycles,
-                                 kRows * kChunk / 2 / kThreads * terms);
-    const int change = matrix("change_state", c, width, kChunk * terms, kRows * width / kThreads);
     const int end = add(numbered("Consumer", "end_state", c, Scope::tile_end));
 
     edge(begin, keys, 0, 0, false);
@@ -75,23 +73,56 @@ class StateBuilder : delta_chunks::ConsumerBuilder {
     then(load_, fade, 0, chunk_);
     then(load_, scale, 0, chunk_);
     then(scale, ask);
+    order(keys, scale, node(keys).cycles);
     wait(keys, ask);
     then(ask, solve);
     then(load_, solve, 0, chunk_);
-    wait(solve, weigh);
-    then(load_, weigh, 0, chunk_);
-    then(weigh, change);
-    then(fade, change);
-    then(load_, change, 0, chunk_);
-    wait(change, end);
+    // Under the product with keys, ptxas 13.0 has the first reader of its result wait for all products.
+    order(solve, fade, node(solve).cycles);
+    const auto [first, rest] = change(c, solve, fade);
     // A step ends with the state that the next one reads. No product is under way then: with one across a loop's end,
     // ptxas 13.0 runs all products one after the other.
-    for (const int product : {keys, change}) wait(product, round);
+    for (const int last : {end, round})
+      for (const int product : {first, rest}) wait(product, last);
+    wait(keys, round);
     // Edges from one chunk to the next: the state, and registers that are free.
     for (const int reader : {keys, fade}) then(round, reader, 1);
     then(ask, scale, 1);
-    if (!maps_) results(c, round, ask, solve);
+    if (!maps_) results(c, round, scale, ask, solve);
     if (kernel_.keeps) keep(c, round, fade);
+  }
+
+  /// The change of the state, of the first tokens while the others are weighed. Returns both products.
+  std::pair<int, int> change(int c, int solve, int fade) {
+    constexpr int kParts = kChunk / 16, kFirst = delta_chunks::kFirstPairs;
+    const int terms = kernel_.channel_gate ? 2 : delta_chunks::kept_terms(kernel_.dtype), width = kernel_.head_dim;
+    const int take = arithmetic("take_keep", c, kChunk, 0, 0, 0, kListCycles, 4 * kFirst);
+    then(load_, take, 0, chunk_);
+    order(solve, take, node(solve).cycles);
+    const auto weigh = [&](const char* body, int parts, double latency) {
+      const int weighed = arithmetic(body, c, kChunk / kParts * parts, 2 * terms - 1, 0.5 * terms, 0, latency,
+                                     kRows * kChunk / kParts * parts / 2 / kThreads * terms);
+      wait(solve, weighed);
+      return weighed;
+    };
+    const auto add = [&](const char* body, int parts, int registers) {
+      const int product = matrix(body, c, width, kChunk / kParts * parts * terms, registers);
+      then(load_, product, 0, chunk_);
+      return product;
+    };
+    const int early = weigh("weigh_first", kFirst, kAloneCycles),
+              first = add("change_first", kFirst, kRows * width / kThreads),
+              late = weigh("weigh_rest", kParts - kFirst, kListCycles), rest = add("change_rest", kParts - kFirst, 0);
+    then(load_, late, 0, chunk_);
+    then(take, early);
+    then(early, first);
+    then(fade, first);
+    order(fade, early, node(fade).cycles);
+    order(first, late, node(first).cycles);  // under the first product
+    then(late, rest);
+    weigh_ = early;
+    changed_ = rest;
+    return {first, rest};
   }
 
   /// The caller's copy of the state, behind all products of a step: none is under way while it is stored.
@@ -103,20 +134,26 @@ class StateBuilder : delta_chunks::ConsumerBuilder {
     then(keep, fade, 1);
   }
 
-  void results(int c, int round, int ask, int solve) {
+  void results(int c, int round, int scale, int ask, int solve) {
     constexpr double kBytes = double{kRows} * kChunk * kElementBytes;
     const int queries = matrix("read_queries", c, kChunk, kernel_.head_dim, kRows * kChunk / kThreads);
     const int faded = arithmetic("fade_output", c, kChunk, 1, 0, 0, kListCycles);
     const int sum = matrix("add_tokens", c, kChunk, kChunk, kContextRegisters);
     const int stage = arithmetic("stage_rows", c, kChunk, 0, 0.5, kBytes, kAloneCycles);
     then(load_, queries, 0, chunk_);
+    // Between both products ptxas 13.0 would put the values' arithmetic, and its waits, among instructions of the
+    // first.
+    order(queries, scale, node(queries).cycles);
+    order(solve, faded, node(solve).cycles);
     wait(queries, faded);
     then(load_, faded, 0, chunk_);
     then(faded, sum);
     then(ask, sum);
     if (kernel_.keeps && consumers_ > 1) wait(solve, sum);  // registers: kernels that keep states spill otherwise
     then(load_, sum, 0, chunk_);
+    order(sum, weigh_, node(sum).cycles);  // the unit is free while D is weighed
     wait(sum, stage);
+    order(changed_, stage, node(changed_).cycles);
     put("put_rows", c, stage, "o" + std::to_string(c));
     for (const int product : {queries, sum}) wait(product, round);
     then(round, queries, 1);
@@ -126,7 +163,7 @@ class StateBuilder : delta_chunks::ConsumerBuilder {
   const DeltaChunksKernel kernel_;
   const int consumers_;
   const bool maps_;
-  int chunk_ = 0, load_ = 0;
+  int chunk_ = 0, load_ = 0, weigh_ = 0, changed_ = 0;
 };
 
 class CarryBuilder : delta_chunks::StepBuilder {
