@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <optional>
 
 #include "ops/common/described.hpp"
 #include "ops/common/empty.hpp"
@@ -212,13 +213,22 @@ class Gemm final : public Described<GemmArgs, gemm_from_c> {
     std::vector<GemmKernel> kernels = gemm_combinations(flags);
     if (arch != nullptr && flags.count("tile") == 0) add_large(kernels, *arch);
     std::vector<Request> list;
+    std::optional<Error> unserved;
     for (GemmKernel& kernel : kernels) {
-      if (kernel.rung != kNoGemmRung) set_gemm_rung(kernel, kernel.rung, arch);
+      if (kernel.rung == kGemmOwnRung && !fits(kernel)) continue;
+      try {
+        if (kernel.rung != kNoGemmRung) set_gemm_rung(kernel, kernel.rung, arch);
+      } catch (const Error& error) {  // others may be served; of other rungs there is a request, which is refused later
+        if (error.code != Code::unsupported) throw;
+        unserved = error;
+        continue;
+      }
       if (!fits(kernel)) continue;
       const Request request = gemm_request(kernel);  // flags that make no difference give the same one
       if (std::none_of(list.begin(), list.end(), [&](const Request& known) { return known.name == request.name; }))
         list.push_back(request);
     }
+    if (list.empty() && unserved) throw Error(*unserved);
     if (list.empty()) refuse_all(kernels.front(), given);
     return list;
   }

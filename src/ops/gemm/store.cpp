@@ -46,6 +46,7 @@ GemmKernel canonical(GemmKernel kernel) {
   if (kernel.scales == Scales::tensor) kernel.left_scales_k = kernel.packed_scales = false;
   if (kernel.scales != Scales::row) kernel.right_scales_k = false;
   if (kernel.parts) kernel.end_text = {};  // the launch that adds parts has it
+  if (kernel.rung == kGemmOwnRung) kernel.rung = kNoGemmRung;
   GemmKernel aligned = kernel;
   aligned.d_aligned = true;
   return gemm_store(kernel) == gemm_store(aligned) ? aligned : kernel;
