@@ -32,7 +32,8 @@ namespace samples = tj::samples;
 constexpr const char* kUsage =
     "01_fmha [q.npy k.npy v.npy o.npy] [options]\n"
     "  --causal            query r sees keys j <= r + Sk - Sq\n"
-    "  --batch N --heads N --kv-heads N --seq-q N --seq-k N --head-dim 64|128 --dtype f16|bf16\n"
+    "  --batch N --heads N --kv-heads N --seq-q N --seq-k N --head-dim N --dtype f16|bf16\n"
+    "                      head-dim: a multiple of 8 up to 256, or what the target serves\n"
     "                      size of the random problem (default: 4 32 32 4096 4096 128 on a GPU, 1 2 2 256 256 128 on "
     "the model)\n"
     "  --out same|f32      type of o (default: same, that of q)\n"

@@ -33,7 +33,16 @@ constexpr const char* kUsage =
     "  --heads N --v-heads N of q and k, and of v_new and o: a multiple (default: 16 32 on a GPU, 1 2 on the model)\n"
     "  --seed N              of the random data (default: fresh, and printed)\n"
     "  --iterations N        timed runs (default: 20 on a GPU, 1 on the model)\n"
+    "  --num-stages N        slots of the rings that copies fill (default: 0, as many as fit)\n"
+    "  --max-sms N           multiprocessors that the call may fill (default: 0, all)\n"
+    "  --evict-first         L2 lets go of the lines of h and v_new first\n"
     "TJ_TARGET=model:sm_90a runs on the CPU model.\n";
+
+/// Options of the call.
+struct Options {
+  int num_stages = 0, max_sms = 0;
+  bool evict_first = false;
+};
 
 constexpr tj::Device kHost{tj::DeviceKind::cpu, 0};
 constexpr std::uint16_t kPoison = 0xffff;  // NaN: what a kernel leaves out is seen
@@ -57,6 +66,14 @@ std::vector<std::int32_t> parse_lengths(const std::string& text) {
   }
   if (tokens == 0) refuse("--lengths is '" + text + "'; at least one sequence must have a token");
   return lengths;
+}
+
+Options take_options(samples::Arguments& words) {
+  Options options;
+  options.num_stages = static_cast<int>(words.take_number("--num-stages", 0, 1000).value_or(0));
+  options.max_sms = static_cast<int>(words.take_number("--max-sms", 0, 1000000).value_or(0));
+  options.evict_first = words.take_switch("--evict-first");
+  return options;
 }
 
 samples::ChunkOProblem make_problem(samples::Arguments& words, bool model) {
@@ -84,7 +101,8 @@ struct Call {
   tj::ChunkOArgs output;
   std::vector<std::shared_ptr<void>> memory;
 
-  Call(tj::Runtime& runtime, tj::Device device, const samples::ChunkOProblem& p, const std::vector<std::uint16_t>& o) {
+  Call(tj::Runtime& runtime, tj::Device device, const samples::ChunkOProblem& p, const std::vector<std::uint16_t>& o,
+       const Options& options) {
     const auto add = [&](const auto& data, tj::DType dtype, std::initializer_list<std::int64_t> shape) {
       memory.push_back(upload(runtime, device, data));
       return tj::Tensor::contiguous(memory.back().get(), device, dtype, shape);
@@ -104,6 +122,9 @@ struct Call {
     output.h = add(p.h, tj::DType::bf16, {chunks, p.v_heads, kDim, kDim});
     output.g_cu = add(p.g_cu, tj::DType::f32, {tokens, p.v_heads});
     output.o = add(o, tj::DType::bf16, {tokens, p.v_heads, kDim});
+    output.num_stages = options.num_stages;
+    output.max_sms = options.max_sms;
+    output.evict_first = options.evict_first;
     output.cu_seqlens = list.cu_seqlens;
     output.chunk_indices = list.chunk_indices;
     output.total_chunks = list.total_chunks;
@@ -119,9 +140,10 @@ void print_kernel(const tj::KernelReport& report) {
 }
 
 /// Lists the chunks, runs and times the kernel, checks. True when the error is within its limit.
-bool run(tj::Runtime& runtime, tj::Device device, int iterations, const samples::ChunkOProblem& p) {
+bool run(tj::Runtime& runtime, tj::Device device, int iterations, const samples::ChunkOProblem& p,
+         const Options& options) {
   std::vector<std::uint16_t> o(static_cast<std::size_t>(p.tokens() * p.v_heads * samples::kChunkDim), kPoison);
-  const Call call(runtime, device, p, o);
+  const Call call(runtime, device, p, o, options);
   print_kernel(runtime.prepare(call.list));
   print_kernel(runtime.prepare(call.output));
   runtime.run(call.list);
@@ -156,13 +178,14 @@ int main_checked(int argc, char** argv) {
   std::printf("target   %s on %s%s\n", runtime.target_of(device, "chunk_o").c_str(), tj::to_string(device).c_str(),
               model ? " (no GPU used: the CPU model runs the same source, correct but slow)" : "");
   const int iterations = static_cast<int>(words.take_number("--iterations", 1, 1000000).value_or(model ? 1 : 20));
+  const Options options = take_options(words);
   const samples::ChunkOProblem p = make_problem(words, model);
   if (const auto rest = words.rest(); !rest.empty())
     throw tj::Error(tj::Stage::argument, tj::Code::invalid_argument,
                     "'" + rest.front() + "' means nothing to this sample; see --help");
   std::printf("problem  T %lld in %zu sequences, H %lld, Hv %lld\n", static_cast<long long>(p.tokens()),
               p.cu_seqlens.size() - 1, static_cast<long long>(p.heads), static_cast<long long>(p.v_heads));
-  return run(runtime, device, iterations, p) ? 0 : 1;
+  return run(runtime, device, iterations, p, options) ? 0 : 1;
 }
 
 }  // namespace

@@ -44,7 +44,9 @@ constexpr const char* kUsage =
     "runs (default: all)\n"
     "  --seq-len N,N,...        default 1024,2048,4096,8192,16384 on a GPU, 192 on the model\n"
     "  --iterations N           a time is the median of so many (default: 100 on a GPU, 1 on the model)\n"
-    "  --output-dir DIR         for fmha_steps.json, fmha_steps.md and fmha_steps.log; without it nothing is written\n"
+    "  --output-dir DIR         for fmha_tutorial_results.json, fmha_tutorial_results.md and fmha_tutorial_log.txt; "
+    "without "
+    "it nothing is written\n"
     "  --correctness-check      compare each result with f64, which is done anyway; --no-correctness-check leaves it "
     "out\n"
     "  --torch auto|on|off      time PyTorch's attention too, by a Python child (auto: on a GPU)\n"
@@ -98,8 +100,12 @@ std::string one_of(samples::Arguments& words, const char* name, const std::vecto
   refuse(std::string(name) + " is '" + given + "'; allowed: " + list);
 }
 
-bool parse_torch(samples::Arguments& words, bool model) {
+/// Whether PyTorch's rows are timed. Those that "on" asks for run where no step names one, too.
+bool parse_torch(samples::Arguments& words, bool model, std::vector<Step>& steps, const std::string& named) {
   const std::string given = one_of(words, "--torch", {"auto", "on", "off"});
+  if (given == "on" &&
+      std::none_of(steps.begin(), steps.end(), [](const Step& s) { return s.rung == ladder::kNotOurs; }))
+    steps = ladder::named_steps(named + ",sdpa,cudnn,flash");
   return given == "on" || (given == "auto" && !model);
 }
 bool parse_check(samples::Arguments& words) {
@@ -111,8 +117,9 @@ bool parse_check(samples::Arguments& words) {
 Settings parse(samples::Arguments& words, samples::StepReport& report) {
   const bool model = report.on_model;
   Settings settings;
-  settings.steps = ladder::named_steps(words.take("--steps").value_or("all"));
-  settings.torch = parse_torch(words, model);
+  const std::string named = words.take("--steps").value_or("all");
+  settings.steps = ladder::named_steps(named);
+  settings.torch = parse_torch(words, model, settings.steps, named);
   settings.python = words.take("--python").value_or("python3");
   settings.check = parse_check(words);
   settings.seq_lens = parse_lengths(words.take("--seq-len").value_or(model ? "192" : "1024,2048,4096,8192,16384"));
@@ -225,7 +232,9 @@ void take_torch(const std::vector<samples::TorchRow>& rows, tj::DType dtype, boo
     result.latency_ms = row.latency_ms, result.graph_ms = row.graph_ms;
     result.checked = check;
     result.reference.o_error = row.error, result.reference.rows = row.rows_compared;
-    result.right = row.error <= samples::max_error(dtype);
+    result.reference.rows_total = row.rows_total, result.reference.apart = row.apart;
+    result.reference.lse_error = -1;  // it gives none
+    result.right = row.error <= samples::max_error(dtype) && row.apart == 0;
   }
 }
 
@@ -285,9 +294,9 @@ std::vector<samples::TorchRow> torch_rows(const Settings& settings, const sample
 
 void write(const Settings& settings, const samples::StepReport& report) {
   if (settings.output_dir.empty()) return;
-  samples::write_files(settings.output_dir, {{"fmha_steps.json", samples::steps_json(report)},
-                                             {"fmha_steps.md", samples::steps_markdown(report)},
-                                             {"fmha_steps.log", samples::steps_log(report)}});
+  samples::write_files(settings.output_dir, {{"fmha_tutorial_results.json", samples::steps_json(report)},
+                                             {"fmha_tutorial_results.md", samples::steps_markdown(report)},
+                                             {"fmha_tutorial_log.txt", samples::steps_log(report)}});
 }
 
 /// 0, 1 or 2, as the head of this file says. A failure is told on standard error too.
@@ -330,7 +339,8 @@ int main_checked(int argc, char** argv) {
   say(report, samples::summary_lines(report));
   write(settings, report);
   if (!settings.output_dir.empty())
-    std::printf("\nwritten to %s: fmha_steps.json, fmha_steps.md, fmha_steps.log\n", settings.output_dir.c_str());
+    std::printf("\nwritten to %s: fmha_tutorial_results.json, fmha_tutorial_results.md, fmha_tutorial_log.txt\n",
+                settings.output_dir.c_str());
   return exit_code(report);
 }
 

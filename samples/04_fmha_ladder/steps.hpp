@@ -1,7 +1,8 @@
 // The steps of the sample: their names, what is said of each, and what a command line may name.
 //
 // Decides texts and numbers. Runs nothing. Invariant: numbers in reports are those of the tutorial that the sample
-// follows where it has such a step: 0 is PyTorch's attention, 99 a kernel to compare with.
+// follows: 0 is PyTorch's attention, 2 to 7 are the rungs 1 to 6 (it has no 1), 99 a kernel to compare with. 97 and 98
+// are the sample's own.
 #pragma once
 
 #include <tilejit/error.hpp>
@@ -21,7 +22,7 @@ struct Hints {
 struct Step {
   const char* word;  ///< on the command line and in tables: "1", "own", "sdpa"
   int rung;          ///< of the library's ladder; kNotOurs: PyTorch runs it
-  int number;        ///< in JSON
+  int number;        ///< the tutorial's, in JSON and Markdown
   const char *name, *description;
   std::vector<std::string> changes;
   Hints hints = {};
@@ -47,7 +48,7 @@ inline const std::vector<Step>& all_steps() {
        {"a kernel to compare with"}},
       {"1",
        1,
-       1,
+       2,
        "basic",
        "Matrix instructions on tiles of 64 queries by 64 keys, with an online softmax; one thing after the other.",
        {"e^x: a multiplication and a 2^x that keeps results below 2^-126",
@@ -56,21 +57,21 @@ inline const std::vector<Step>& all_steps() {
         "each output is divided by its row's sum"}},
       {"2",
        2,
-       2,
+       3,
        "exp2",
        "A cheaper exponential.",
        {"2^x in the place of e^x, log2(e) folded into the scale: one multiply-add a score",
         "results below 2^-126 become 0, which saves two multiplications"}},
       {"3",
        3,
-       3,
+       4,
        "transposed_k",
        "Keys are read as they lie.",
        {"the loads of matrices hand the product what it needs: no transpose, no second place in shared memory, no "
         "barrier for it"}},
       {"4",
        4,
-       4,
+       5,
        "latency",
        "Latencies tell the scheduler how long copies are under way.",
        {"copies of keys are to be issued 2 iterations before their use, of values 4, as far as rings of them fit the "
@@ -78,14 +79,14 @@ inline const std::vector<Step>& all_steps() {
        {2, 4}},
       {"5",
        5,
-       5,
+       6,
        "occupancy",
        "Two blocks side by side on an SM.",
        {"each has half of the registers and of the shared memory; one computes while the other waits"},
        {2, 4}},
       {"6",
        6,
-       6,
+       7,
        "division",
        "An approximate division at the end.",
        {"outputs are multiplied by an approximated reciprocal of their row's sum"},

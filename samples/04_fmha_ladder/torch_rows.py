@@ -12,6 +12,7 @@ import time
 
 LEAST_TIMED_MS = 1  # calls that are shorter are timed several in a row
 CHECKED_ROWS = 256
+CLOSE = 1e-2  # an element is close within CLOSE + CLOSE of the value
 
 
 def options():
@@ -40,19 +41,22 @@ class Problem:
         return self.torch.nn.functional.scaled_dot_product_attention(self.q, self.k, self.v, is_causal=self.given.causal == "true")
 
     def error(self, o):
-        """Of some rows against f64: ||o - ref|| / ||ref||; None where that is no number."""
+        """Of some rows against f64: ||o - ref|| / ||ref||, None where that is no number; and elements that are not close."""
         torch, (batch, heads, seq_len, width) = self.torch, self.q.shape
-        wrong = whole = 0.0
+        wrong, whole, apart = 0.0, 0.0, 0
         rows = torch.randperm(batch * heads * seq_len, generator=torch.Generator().manual_seed(self.given.seed))[:CHECKED_ROWS].tolist()
         for row in rows:
             b, h, s = row // seq_len // heads, row // seq_len % heads, row % seq_len
             keys = s + 1 if self.given.causal == "true" else seq_len
             scores = self.k[b, h, :keys].double() @ self.q[b, h, s].double() * width ** -0.5
             wanted = torch.softmax(scores, 0) @ self.v[b, h, :keys].double()
-            wrong += float(((o[b, h, s].double() - wanted) ** 2).sum())
+            given = o[b, h, s].double()
+            wrong += float(((given - wanted) ** 2).sum())
+            apart += given.numel() - int(torch.isclose(given, wanted, rtol=CLOSE, atol=CLOSE).sum())
             whole += float((wanted ** 2).sum())
         error = (wrong / whole) ** 0.5
-        return error if math.isfinite(error) else None, len(rows)  # JSON has no NaN
+        return {"error": error if math.isfinite(error) else None, "apart": apart,  # JSON has no NaN
+                "rows_compared": len(rows), "rows_total": batch * heads * seq_len}
 
     def ms(self, work):
         if not self.gpu:
@@ -115,7 +119,7 @@ def main():
                     o = problem.call()
                     line.update(problem.times())
                 if given.check == "true":
-                    line["error"], line["rows_compared"] = problem.error(o)
+                    line.update(problem.error(o))
             except Exception as error:
                 line["missing"] = (str(error).splitlines() or [type(error).__name__])[0]
             write(**line)

@@ -151,22 +151,23 @@ void parallel_for(std::int64_t count, int threads, const Work& work) {
   for (std::thread& helper : helpers) helper.join();
 }
 
-/// Sums of one thread over its rows.
+bool is_close(double value, double wanted) { return std::abs(value - wanted) <= kClose + kClose * std::abs(wanted); }
+
+/// Sums over compared rows.
 struct Sums {
-  double difference = 0, reference = 0, lse_error = 0;
-  Scratch scratch;
-  std::vector<double> o;
+  double difference = 0, reference = 0;
 };
 
-void compare_row(const FmhaArgs& args, const FmhaModsOfHost& mods, const RowPlace& at, Sums& sums) {
+void compare_row(const FmhaArgs& args, const RowPlace& at, const double* o, double lse, Sums& sums,
+                 FmhaComparison& result) {
   const auto dim = static_cast<std::size_t>(args.v.shape[3]);
-  sums.o.resize(dim);
-  const double lse = reference_row(args, mods, at, sums.scratch, sums.o.data());
   for (std::size_t d = 0; d < dim; ++d) {
     const double value = output_of(args.o, at, d);
-    const double difference = value - sums.o[d];
-    sums.difference += std::isfinite(value) ? difference * difference : kInfinity;
-    sums.reference += sums.o[d] * sums.o[d];
+    const double difference = std::isfinite(value) ? std::abs(value - o[d]) : kInfinity;
+    sums.difference += difference * difference;
+    sums.reference += o[d] * o[d];
+    result.apart += is_close(value, o[d]) ? 0 : 1;
+    result.most_apart = std::max(result.most_apart, difference);
   }
   if (!args.lse) return;
   const Tensor& t = *args.lse;
@@ -174,7 +175,7 @@ void compare_row(const FmhaArgs& args, const FmhaModsOfHost& mods, const RowPlac
       static_cast<const float*>(t.data)[at.batch * t.strides[0] + at.head * t.strides[1] + at.row * t.strides[2]]);
   // Two equal infinities agree; their difference would be NaN.
   const double error = value == lse ? 0.0 : std::abs(value - lse);
-  sums.lse_error = std::isnan(error) ? kInfinity : std::max(sums.lse_error, error);
+  result.lse_error = std::isnan(error) ? kInfinity : std::max(result.lse_error, error);
 }
 
 }  // namespace
@@ -192,41 +193,67 @@ FmhaReference fmha_reference(const FmhaArgs& args, int threads) {
   return result;
 }
 
-FmhaComparison compare_fmha(const FmhaArgs& args, const CompareOptions& options) {
-  FmhaComparison result;
-  result.rows_total = args.q.shape[0] * args.q.shape[1] * args.q.shape[2];
-  const std::int64_t row_work = args.k.shape[2] * (args.q.shape[3] + args.v.shape[3]);
+FmhaRows fmha_reference_rows(const FmhaArgs& args, const CompareOptions& options) {
+  FmhaRows result;
+  result.total = args.q.shape[0] * args.q.shape[1] * args.q.shape[2];
+  const std::int64_t dim = args.v.shape[3], row_work = args.k.shape[2] * (args.q.shape[3] + dim);
   const std::int64_t affordable = std::max<std::int64_t>(1, options.max_work / row_work);
-  const bool all = affordable >= result.rows_total;
-  result.rows = all ? result.rows_total : affordable;
-
-  std::vector<Sums> sums(static_cast<std::size_t>(thread_count(options.threads)));
-  parallel_for(result.rows, thread_count(options.threads), [&](std::size_t thread, std::int64_t i) {
+  const std::int64_t count = std::min(affordable, result.total);
+  for (std::int64_t i = 0; i < count; ++i) {
     // One random row of every equal share of the rows: distinct, and spread over batches and heads.
-    const std::int64_t begin = result.rows_total * i / result.rows, end = result.rows_total * (i + 1) / result.rows;
-    const std::int64_t row =
-        all ? i
-            : begin + static_cast<std::int64_t>(random_bits(options.seed, static_cast<std::uint64_t>(i)) %
-                                                static_cast<std::uint64_t>(end - begin));
-    compare_row(args, options.mods, place_of(args, row), sums[thread]);
-  });
-  double difference = 0, reference = 0;
-  for (const Sums& s : sums) {
-    difference += s.difference;
-    reference += s.reference;
-    result.lse_error = std::max(result.lse_error, s.lse_error);
+    const std::int64_t begin = result.total * i / count, end = result.total * (i + 1) / count;
+    result.rows.push_back(
+        begin + (end - begin == 1 ? 0
+                                  : static_cast<std::int64_t>(random_bits(options.seed, static_cast<std::uint64_t>(i)) %
+                                                              static_cast<std::uint64_t>(end - begin))));
   }
-  // A reference of nothing but zeros (no row sees a key) allows nothing but zeros.
-  result.o_mean_square = difference / static_cast<double>(result.rows * args.v.shape[3]);
-  result.o_error = reference > 0 ? std::sqrt(difference / reference) : (difference > 0 ? kInfinity : 0.0);
+  result.values.o.resize(static_cast<std::size_t>(count * dim));
+  result.values.lse.resize(static_cast<std::size_t>(count));
+  std::vector<Scratch> scratch(static_cast<std::size_t>(thread_count(options.threads)));
+  parallel_for(count, thread_count(options.threads), [&](std::size_t thread, std::int64_t i) {
+    const auto at = static_cast<std::size_t>(i);
+    result.values.lse[at] = reference_row(args, options.mods, place_of(args, result.rows[at]), scratch[thread],
+                                          result.values.o.data() + i * dim);
+  });
   return result;
 }
 
+FmhaComparison compare_fmha(const FmhaArgs& args, const FmhaRows& reference) {
+  const std::int64_t dim = args.v.shape[3];
+  FmhaComparison result;
+  result.rows_total = reference.total;
+  result.rows = static_cast<std::int64_t>(reference.rows.size());
+  Sums sums;
+  for (std::size_t i = 0; i < reference.rows.size(); ++i)
+    compare_row(args, place_of(args, reference.rows[i]), reference.values.o.data() + static_cast<std::int64_t>(i) * dim,
+                reference.values.lse[i], sums, result);
+  // A reference of nothing but zeros (no row sees a key) allows nothing but zeros.
+  result.o_mean_square = sums.difference / static_cast<double>(result.rows * dim);
+  result.o_error =
+      sums.reference > 0 ? std::sqrt(sums.difference / sums.reference) : (sums.difference > 0 ? kInfinity : 0.0);
+  return result;
+}
+
+FmhaComparison compare_fmha(const FmhaArgs& args, const CompareOptions& options) {
+  return compare_fmha(args, fmha_reference_rows(args, options));
+}
+
+std::int64_t elements_apart(const std::vector<std::uint16_t>& a, const std::vector<std::uint16_t>& b, DType dtype) {
+  std::int64_t apart = 0;
+  for (std::size_t i = 0; i < a.size(); ++i)
+    apart += is_close(static_cast<double>(to_float(a[i], dtype)), static_cast<double>(to_float(b[i], dtype))) ? 0 : 1;
+  return apart;
+}
+
 std::string FmhaComparison::text(DType dtype) const {
-  char line[200];
-  std::snprintf(line, sizeof line, "error %.2e (limit %.0e), lse error %.2e (limit %.0e), %lld of %lld rows compared",
-                o_error, max_error(dtype), lse_error, kMaxLseError, static_cast<long long>(rows),
-                static_cast<long long>(rows_total));
+  char line[260], of_lse[60] = "";
+  if (lse_error >= 0) std::snprintf(of_lse, sizeof of_lse, ", lse error %.2e (limit %.0e)", lse_error, kMaxLseError);
+  std::snprintf(line, sizeof line,
+                "error %.2e (limit %.0e)%s, %lld element%s apart (%.0e + %.0e of the value), %lld of "
+                "%lld rows compared (%.3g%%)",
+                o_error, max_error(dtype), of_lse, static_cast<long long>(apart), apart == 1 ? "" : "s", kClose, kClose,
+                static_cast<long long>(rows), static_cast<long long>(rows_total),
+                rows_total > 0 ? 100.0 * static_cast<double>(rows) / static_cast<double>(rows_total) : 0.0);
   return line;
 }
 

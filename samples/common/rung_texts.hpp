@@ -31,9 +31,8 @@ inline const char* rung_adds(int rung) {
       "Roles. Copies, products and stores have warps of their own, which meet at the barriers of the rings.",
       "Four slots. Copies run further ahead, so that their latency is hidden.",
       "Clusters of two blocks. Both use what one copy brings; in tensor memory both also multiply as one.",
-      "Two consumers. A block has two sets of sums, which share what is copied of one operand. Tile, slots and walk "
-      "are "
-      "the op's own choice.",
+      "Two consumers. A block has two sets of sums, which share what is copied of one operand; in tensor memory blocks "
+      "multiply in pairs as well. Tile, slots and walk are the op's own choice.",
   };
   return kTexts[rung - 1];
 }

@@ -151,8 +151,8 @@ std::vector<std::string> step_lines(const StepReport& report, const StepResult& 
   lines.push_back(r.checked ? "Right:       " + right_text(r) + "; against f64: " + r.reference.text(report.dtype)
                             : "Right:       not checked, as --no-correctness-check asks");
   if (r.checked && r.baseline_error >= 0)
-    lines.push_back(
-        format("             against the first rung: %.2e (limit %.0e)", r.baseline_error, max_error(report.dtype)));
+    lines.push_back(format("             all of it against the first rung: %.2e (limit %.0e), %lld elements apart",
+                           r.baseline_error, max_error(report.dtype), wide(r.baseline_apart)));
   return lines;
 }
 
@@ -179,40 +179,76 @@ std::string steps_log(const StepReport& report) {
   return text;
 }
 
+namespace {
+
+std::string markdown_row(const Lines& words) {
+  std::string text = "|";
+  for (const std::string& word : words) text += " " + word + " |";
+  return text + "\n";
+}
+std::string markdown_head(const Lines& columns) {
+  std::string text = markdown_row(columns) + "|";
+  for (std::size_t i = 0; i < columns.size(); ++i) text += "---|";
+  return text + "\n";
+}
+
+std::vector<std::int64_t> lengths_of(const StepReport& report) {
+  std::vector<std::int64_t> lengths;
+  for (const StepResult& result : report.results)
+    if (std::find(lengths.begin(), lengths.end(), result.seq_len) == lengths.end()) lengths.push_back(result.seq_len);
+  return lengths;
+}
+
+/// The steps that ran at a length, in the tutorial's columns.
+std::string summary_markdown(const StepReport& report, std::int64_t seq_len) {
+  std::string text = format("### Sequence length %lld\n\n", wide(seq_len)) +
+                     markdown_head({"Step", "Name", "Latency (ms)", "TFLOPS", "vs Baseline", "vs Previous", "Correct"});
+  for (const StepResult& r : report.results)
+    if (r.seq_len == seq_len && r.ran())
+      text += markdown_row({std::to_string(r.number), r.name, format("%.3f", r.ms()), format("%.2f", r.tflops),
+                            format("%.2fx", r.gain_baseline), format("%.2fx", r.gain_previous),
+                            !r.checked ? "not checked"
+                            : r.right  ? "Yes"
+                                       : "No"});
+  return text + "\n";
+}
+
+std::string detail_markdown(const StepReport& report, const StepResult& first) {
+  std::string text = format("\n### Step %d: %s\n\n**Description**: %s `--steps %s` runs it.\n\n**Key Changes**:\n",
+                            first.number, first.name.c_str(), first.description.c_str(), first.step.c_str());
+  for (const std::string& change : first.key_changes) text += "- " + change + "\n";
+  text += "\n**Performance**:\n";
+  for (const StepResult& each : report.results)
+    if (each.step == first.step && !each.ran())
+      text += format("- sequence length %lld: ", wide(each.seq_len)) +
+              (each.failed.empty() ? "not run: " + each.skipped : "[ERROR] failed: " + each.failed) + "\n";
+    else if (each.step == first.step)
+      text += format("- sequence length %lld: %.3fms, %.2f TFLOPS, %.2fx vs baseline\n", wide(each.seq_len), each.ms(),
+                     each.tflops, each.gain_baseline);
+  return text;
+}
+
+}  // namespace
+
 std::string steps_markdown(const StepReport& report) {
   std::string text = "# Attention, step by step\n\n";
   for (const std::string& line : problem_lines(report)) text += "- " + line + "\n";
-  const auto row = [&](const Lines& words) {
-    text += "|";
-    for (const std::string& word : words) text += " " + word + " |";
-    text += "\n";
-  };
-  text += "\n## All steps\n\n";
-  row(kColumns);
-  text += "|";
-  for (std::size_t i = 0; i < kColumns.size(); ++i) text += "---|";
-  text += "\n";
-  for (const StepResult& result : report.results) row(cells(result));
+  text += "\n## Summary Table\n\n";
+  for (const std::int64_t length : lengths_of(report)) text += summary_markdown(report, length);
   text +=
-      "\nTFLOP/s and gains are of times in a graph where there are any; the baseline is the first step that ran. "
-      "Error: "
-      "of the output against f64; right: that, the log-sum-exp and the distance from the first rung's output "
-      "within their limits.\n\n## The steps\n";
+      "TFLOPS and gains are of times in a graph where there are any; the baseline is the first step that ran.\n\n"
+      "## Detailed Steps\n";
   Lines told;
   for (const StepResult& result : report.results) {
     if (std::find(told.begin(), told.end(), result.step) != told.end()) continue;
     told.push_back(result.step);
-    text += "\n### Step " + result.step + ": " + result.name + "\n\n" + result.description + "\n\n";
-    for (const std::string& change : result.key_changes) text += "- " + change + "\n";
-    text += "\n";
-    for (const StepResult& each : report.results)
-      if (each.step == result.step && !each.ran())
-        text += format("- sequence length %lld: ", wide(each.seq_len)) +
-                (each.failed.empty() ? "not run: " + each.skipped : "[ERROR] failed: " + each.failed) + "\n";
-      else if (each.step == result.step)
-        text += format("- sequence length %lld: %.3f ms, %.4g TFLOP/s, %.2fx the baseline\n", wide(each.seq_len),
-                       each.ms(), each.tflops, each.gain_baseline);
+    text += detail_markdown(report, result);
   }
+  text +=
+      "\n## More Columns\n\nStep: as `--steps` names it. Error: of the output against f64; right: that, the "
+      "log-sum-exp, each compared element, and the distance from the first rung's output, within their limits.\n\n";
+  text += markdown_head(kColumns);
+  for (const StepResult& result : report.results) text += markdown_row(cells(result));
   return text;
 }
 
@@ -225,7 +261,8 @@ Json result_json(const StepReport& report, const StepResult& r) {
   for (const auto& [unit, percent] : r.schedule.busy) busy[unit] = percent;
   for (const LatencyHint& hint : r.hints)
     hints[hint.value] = {{"asked", hint.asked}, {"given", hint.given}, {"met", hint.met()}};
-  const bool compared = r.ran() && r.checked, right = r.ran() && (!r.checked || r.right);
+  const bool compared = r.ran() && r.checked;
+  const Json right = r.ran() ? Json(!r.checked || r.right) : Json(nullptr);  // what did not run is neither
   return {{"seq_len", r.seq_len},
           {"step", r.number},
           {"word", r.step},
@@ -248,8 +285,11 @@ Json result_json(const StepReport& report, const StepResult& r) {
           {"correct", right},
           {"error", there(compared, r.reference.o_error)},
           {"limit", max_error(report.dtype)},
-          {"lse_error", there(compared, r.reference.lse_error)},
+          {"lse_error", there(compared && r.reference.lse_error >= 0, r.reference.lse_error)},
           {"rows_compared", r.reference.rows},
+          {"rows_total", r.reference.rows_total},
+          {"elements_apart", r.reference.apart},
+          {"elements_apart_from_baseline", r.baseline_apart},
           {"error_vs_baseline", there(compared && r.baseline_error >= 0, r.baseline_error)},
           {"key_changes", r.key_changes},
           {"hints", hints},
@@ -278,8 +318,8 @@ std::string steps_json(const StepReport& report) {
               {"seed", report.seed},
               {"right", report.right()},
               {"any_failed", report.any_failed()}};
-  out["results"] = Json::array();
-  for (const StepResult& r : report.results) out["results"].push_back(result_json(report, r));
+  out["results"] = out["not_run"] = Json::array();
+  for (const StepResult& r : report.results) out[r.ran() ? "results" : "not_run"].push_back(result_json(report, r));
   out["log"] = report.log;
   out["logs"] = report.log;
   return out.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";

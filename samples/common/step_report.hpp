@@ -29,7 +29,7 @@ std::vector<std::string> dropped_hints(const std::vector<LatencyHint>& hints);
 /// One step at one sequence length.
 struct StepResult {
   std::string step, name, description;   ///< "1", "basic", one sentence
-  int number = 0;                        ///< of the step, in JSON
+  int number = 0;                        ///< the tutorial's, in JSON and Markdown
   std::vector<std::string> key_changes;  ///< its changes from the step before, then their effect on the schedule
   std::string kernel;                    ///< KernelReport::name; of another library, what it calls itself
   std::int64_t seq_len = 0;
@@ -40,6 +40,7 @@ struct StepResult {
   bool checked = true;                          ///< false: nobody asked for a comparison
   FmhaComparison reference;                     ///< beside f64
   double baseline_error = -1;                   ///< ||o - first rung's o|| / ||first rung's o||; -1: not compared
+  std::int64_t baseline_apart = 0;              ///< elements that are not close to the first rung's
   bool right = false;
   std::string failed;   ///< why it ended before its end; empty: it did not
   std::string skipped;  ///< why it did not run, where that is no failure
@@ -77,9 +78,11 @@ std::vector<std::string> head_lines(const StepReport& report, const std::vector<
 /// The table of all results.
 std::vector<std::string> summary_lines(const StepReport& report);
 
-/// Beside this sample's keys each result has those of the tutorial: step, name, description, latency_ms, tflops,
-/// speedup_vs_baseline, speedup_vs_previous, correct, key_changes; and the report has logs.
+/// Each result has the tutorial's keys: step, name, description, latency_ms, tflops, speedup_vs_baseline,
+/// speedup_vs_previous, correct, key_changes; and more of this sample's. Steps that failed or did not run stand in
+/// not_run, in the place of results. The report has logs.
 std::string steps_json(const StepReport& report);
+/// The tutorial's table and its detailed steps for each length, then a table with more columns.
 std::string steps_markdown(const StepReport& report);
 std::string steps_log(const StepReport& report);
 

@@ -61,6 +61,8 @@ void take(const Json& line, TorchRow& row) {
   const Json error = line.value("error", Json(0.0));  // null: NaN or infinity, which JSON does not have
   row.error = error.is_null() ? std::numeric_limits<double>::quiet_NaN() : error.get<double>();
   row.rows_compared = line.value("rows_compared", std::int64_t{0});
+  row.rows_total = line.value("rows_total", row.rows_compared);
+  row.apart = line.value("apart", std::int64_t{0});
   row.by = line.value("by", std::string());
   row.missing = line.value("missing", std::string());
   if (row.missing.empty() && !(row.latency_ms > 0)) row.missing = "the child wrote no time";
@@ -72,7 +74,8 @@ std::vector<TorchRow> read_torch_rows(const TorchCall& call, const std::string& 
   std::vector<TorchRow> rows;
   for (const std::int64_t length : call.seq_lens)
     for (const std::string& row : call.rows)
-      rows.push_back({row, length, 0, 0, 0, 0, {}, ended.empty() ? "the child left the row out" : ended});
+      rows.push_back(
+          {.row = row, .seq_len = length, .by = {}, .missing = ended.empty() ? "the child left the row out" : ended});
   std::istringstream text(lines);
   for (std::string line; std::getline(text, line);) {
     const Json json = Json::parse(line, nullptr, false);

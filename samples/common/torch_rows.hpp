@@ -27,9 +27,10 @@ struct TorchRow {
   std::string row;
   std::int64_t seq_len = 0;
   double latency_ms = 0, graph_ms = 0, error = 0;  ///< graph_ms 0: there are no graphs; error NaN: it is no number
-  std::int64_t rows_compared = 0;
-  std::string by;       ///< "PyTorch 2.7.0 on NVIDIA H200"
-  std::string missing;  ///< why there is no time; empty: there is one
+  std::int64_t rows_compared = 0, rows_total = 0;
+  std::int64_t apart = 0;  ///< compared elements that are not close (fmha_reference.hpp)
+  std::string by;          ///< "PyTorch 2.7.0 on NVIDIA H200"
+  std::string missing;     ///< why there is no time; empty: there is one
 };
 
 /// One row for each length and each of `rows`, length by length.

@@ -37,6 +37,8 @@ std::string allowed_for(const Parameter& parameter) {
       return "true or false";
     case Kind::whole:
       return "a whole number";
+    case Kind::count:
+      return "a whole number of 32 bits";
     case Kind::real:
       return cat("a number", parameter.has != 0 ? none : "");
     case Kind::text:
@@ -99,6 +101,8 @@ void Arguments::flag(const Parameter& parameter, bool value) {
 void Arguments::whole(const Parameter& parameter, std::int64_t value) {
   if (parameter.kind == Kind::real) return real(parameter, static_cast<double>(value));
   if (parameter.kind == Kind::whole) return put(parameter.offset, value);
+  const auto narrow = static_cast<std::int32_t>(value);
+  if (parameter.kind == Kind::count && narrow == value) return put(parameter.offset, narrow);
   if (parameter.kind == Kind::flag && (value == 0 || value == 1)) return flag(parameter, value == 1);
   if (parameter.kind != Kind::word || value < 0 || value >= static_cast<std::int64_t>(parameter.words.size()))
     refuse_kind(parameter, std::to_string(value));

@@ -99,6 +99,9 @@ constexpr Parameter kChunkO[] = {
     TJ_OPTIONAL(whole, tj_chunk_o_args, seq_length),
     {"scale", Kind::real, true, offsetof(tj_chunk_o_args, scale), offsetof(tj_chunk_o_args, has_scale)},
     TJ_OPTIONAL(flag, tj_chunk_o_args, h_transposed),
+    TJ_OPTIONAL(count, tj_chunk_o_args, max_sms),
+    TJ_OPTIONAL(count, tj_chunk_o_args, num_stages),
+    TJ_OPTIONAL(flag, tj_chunk_o_args, evict_first),
 };
 #undef TJ_NEEDED
 #undef TJ_OPTIONAL

@@ -21,8 +21,8 @@ namespace tj::ffi {
 
 class Arguments;
 
-/// text: of device code, as it is; word: a name of a number.
-enum class Kind { read, written, flag, real, whole, word, text };
+/// text: of device code, as it is; word: a name of a number; whole: 64 bits of it; count: 32 bits.
+enum class Kind { read, written, flag, real, whole, count, word, text };
 
 struct Parameter {
   const char* name = "";

@@ -80,7 +80,7 @@ class Call {
   void run() {
     api_ = &tvm_api();
     check_count();
-    for (std::int32_t i = 0; i < count_; ++i) read(signature_.parameters[static_cast<std::size_t>(i)], values_[i]);
+    for (std::int32_t i = 0; i < count_; ++i) read_at(i);
     if (signature_.made != nullptr && arguments_.tensor(signature_.made->name) == nullptr) allocate();
     arguments_.run(Stream{stream()});
     *result_ = TVMFFIAny{};
@@ -118,6 +118,17 @@ class Call {
                       " (", names_of(signature_), ")"));
     if (values_ == nullptr || result_ == nullptr)
       refuse_type("the place of the arguments or of the result is null; allowed: what tvm-ffi's calls pass");
+  }
+
+  /// The value of a place. One of a wrong kind may be a neighbour's: the error tells the order.
+  void read_at(std::int32_t place) {
+    try {
+      read(signature_.parameters[static_cast<std::size_t>(place)], values_[place]);
+    } catch (const Error& error) {
+      if (!wrong_type_ && !arguments_.wrong_kind()) throw;
+      support::fail(error.stage, error.code,
+                    cat(error.message, "; it is argument ", place + 1, " of (", names_of(signature_), ")"));
+    }
   }
 
   void read(const Parameter& parameter, const TVMFFIAny& value) {

@@ -51,6 +51,18 @@ void add_tile(Graph& graph, const char* name, int load) {
     if (edge.src == load) edge.value = static_cast<int>(graph.values.size()) - 1;
 }
 
+/// A tile in tensor memory that one node leaves for those that follow it, in whichever role they are.
+void handed_over(Graph& graph, const std::string& name, int from) {
+  Value value;
+  value.name = name;
+  value.slot_bytes = kTileBytes;
+  value.max_slots = 2;
+  value.space = Space::tensor;
+  graph.values.push_back(std::move(value));
+  for (Edge& edge : graph.edges)
+    if (edge.src == from) edge.value = static_cast<int>(graph.values.size()) - 1;
+}
+
 /// dst of `distance` iterations later waits for the whole of src.
 void after(Graph& graph, int src, int dst, int distance = 0) {
   Edge edge;
@@ -189,8 +201,9 @@ Graph fa_blackwell(int tma_cycles, int gemm_cycles, int exp_cycles, int tmem_cyc
     after(graph, p_write, o);
     after(graph, v_load, o);
     after(graph, o, o, 1);
-    if (sub_tiles > 1)
-      for (const int product : {s, o}) graph.nodes[static_cast<std::size_t>(product)].warps = 1;
+    if (sub_tiles == 1) continue;
+    for (const int product : {s, o}) graph.nodes[static_cast<std::size_t>(product)].warps = 1;
+    handed_over(graph, support::cat("P.", c), p_write);
   }
   add_tile(graph, "K", k_load);
   add_tile(graph, "V", v_load);

@@ -2,9 +2,13 @@
 #include "tools/options.hpp"
 
 #include <algorithm>
+#include <map>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "ops/common/op_flags.hpp"
+#include "ops/common/tunable.hpp"
 #include "ops/known_ops.hpp"
 #include "support/fail.hpp"
 #include "support/text.hpp"
@@ -38,6 +42,18 @@ bool serves(const ops::Op& op, const ops::Request& request, const arch::Arch& ar
     return e.code != Code::unsupported;
   }
   return true;
+}
+
+std::vector<ops::Request> requests_named(const ops::Op& op, const ops::Flags& flags, const arch::Arch& arch) {
+  const ops::Tunable* tunable = op.tunable();  // of an op whose sizes decide its kernels
+  const auto given = [&](const char* name) { return flags.count(name) > 0; };
+  if (tunable == nullptr || std::ranges::none_of(tunable->size_flags(), given)) return op.requests_for(flags, arch);
+  std::vector<ops::Request> requests;
+  const ops::ChooseKernel choose{[&](const ops::ProblemKey& problem) { return op.choose(problem, arch); },
+                                 [&]() -> const arch::Arch& { return arch; }};
+  for (const ops::NeededKernel& needed : op.needed_kernels(flags, arch, choose))
+    if (needed.op == &op) requests.push_back(op.request_of(needed.kernel));
+  return requests;
 }
 
 }  // namespace tj::tools

@@ -3,6 +3,7 @@
 // Decides how such flags are written and what is said of a mistake. Does not decide which flags an op has.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -28,5 +29,9 @@ std::string some_folder(const std::string& value);
 const ops::Op& find_op(const std::string& name);
 /// Can there be such a kernel for the arch at all?
 bool serves(const ops::Op& op, const ops::Request& request, const arch::Arch& arch);
+/// The op's kernels that flags name. With sizes, those that a call of these takes where nothing was measured.
+std::vector<ops::Request> requests_named(const ops::Op& op,
+                                         const std::map<std::string, std::vector<std::string>>& flags,
+                                         const arch::Arch& arch);
 
 }  // namespace tj::tools

@@ -252,7 +252,7 @@ arch::Target find_target(const std::string& given, const arch::FactFile* facts) 
 
 std::vector<ops::Request> find_requests(const ops::Op& op, const Settings& settings, const arch::Target& target) {
   try {
-    return op.requests_for(settings.op_flags, *target.arch);
+    return requests_named(op, settings.op_flags, *target.arch);
   } catch (const Error& e) {
     rethrow_with_own_flag(e.message, settings.own_flags);
     throw;

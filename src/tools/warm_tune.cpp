@@ -86,7 +86,9 @@ void check_gpu(const TuneWork& work, const Runtime& runtime, Device gpu) {
   try {
     target = runtime.target_of(gpu);
   } catch (const Error& error) {
-    support::fail(Stage::target, error.code, cat("--tune measures on a GPU: ", error.message));
+    const std::string why =
+        error.message.substr(0, error.message.find("; without a GPU"));  // the model measures nothing
+    support::fail(Stage::target, error.code, cat("--tune measures on a GPU: ", why));
   }
   for (const std::string& name : work.targets)
     if (parse_target(name, "--target", given_facts(work.facts)).name() != target)

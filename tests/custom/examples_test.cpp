@@ -106,3 +106,12 @@ TEST_CASE("what is no example or no parameter of it is refused by name") {
         GraphExample{{.name = "blackwell"}, {{"gemm", 2}}, 2});
   CHECK(has(error_of([] { GraphExample::parse("{"); }).message, "parameters: not JSON"));
 }
+
+TEST_CASE("over tensor memory a sub-tile's weights are handed over in tensor memory, by a ring to the product's role") {
+  for (const int count : {1, 2, 3}) {
+    const tj::Schedule schedule = tj::schedule(tj::example_graph("fa_blackwell", {{}, {}, count}));
+    int rings = 0;
+    for (const auto& ring : schedule.rings()) rings += ring.value.rfind("P.", 0) == 0;
+    CHECK(rings == (count == 1 ? 0 : count));
+  }
+}

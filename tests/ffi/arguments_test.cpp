@@ -82,8 +82,10 @@ TEST_CASE("the order of each op's arguments, how many may be left out, and what 
        "scale_d, powers_of_two, end_text, end_params",
        "d", 2, 16},
       {"chunk_indices", "cu_seqlens, chunk_indices, total_chunks", nullptr, 3, 3},
-      {"chunk_o", "q, k, v_new, h, o, g_cu, cu_seqlens, chunk_indices, total_chunks, seq_length, scale, h_transposed",
-       "o", 4, 12}};
+      {"chunk_o",
+       "q, k, v_new, h, o, g_cu, cu_seqlens, chunk_indices, total_chunks, seq_length, scale, h_transposed, "
+       "max_sms, num_stages, evict_first",
+       "o", 4, 15}};
   for (const Row& row : rows) {
     CAPTURE(row.op);
     const Signature* signature = ffi::signature_of(row.op);
@@ -111,7 +113,8 @@ TEST_CASE("each kind of parameter takes its values and refuses the others, with 
   for (const Row& row :
        {Row{fmha, "q", "a tensor"}, Row{fmha, "lse", "a tensor, or None"}, Row{fmha, "causal", "true or false"},
         Row{fmha, "scale", "a number, or None"}, Row{gemm, "alpha", "a number"},
-        Row{chunk_o, "seq_length", "a whole number"}, Row{gemm, "end_text", "a text, or None"},
+        Row{chunk_o, "seq_length", "a whole number"}, Row{chunk_o, "num_stages", "a whole number of 32 bits"},
+        Row{gemm, "end_text", "a text, or None"},
         Row{gemm, "activation", "none, relu, gelu, silu, gelu_tanh, or a number from 0 to 4"}}) {
     CAPTURE(row.name);
     Arguments arguments(row.signature);
@@ -126,7 +129,9 @@ TEST_CASE("each kind of parameter takes its values and refuses the others, with 
     CHECK(said([&] { arguments.flag(one, true); }) == (one.kind == Kind::flag ? "" : refusal("true")));
     CHECK(said([&] { arguments.flag(one, false); }) == (one.kind == Kind::flag ? "" : refusal("false")));
     CHECK(said([&] { arguments.real(one, 0.5); }) == (one.kind == Kind::real ? "" : refusal("0.5")));
-    const bool counts = one.kind == Kind::whole || one.kind == Kind::real;
+    const bool counts = one.kind == Kind::whole || one.kind == Kind::count || one.kind == Kind::real;
+    if (one.kind == Kind::count)
+      CHECK(said([&] { arguments.whole(one, std::int64_t{1} << 32); }) == refusal("4294967296"));
     for (const std::int64_t value : {-1, 0, 1, 2, 3, 4, 5}) {
       const bool fits = counts || (one.kind == Kind::word && value >= 0 && value <= 4) ||
                         (one.kind == Kind::flag && (value == 0 || value == 1));

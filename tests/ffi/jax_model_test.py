@@ -115,7 +115,8 @@ class Jax(unittest.TestCase):
         @jax.jit
         def chunked(q, h, ends):
             rows, total = tilejit.jax.chunk_indices(ends, tokens=128)
-            return tilejit.jax.chunk_o(q, q, q, h, cu_seqlens=ends, chunk_indices=rows, total_chunks=total, scale=1 / 128), rows[:2], total
+            return tilejit.jax.chunk_o(q, q, q, h, cu_seqlens=ends, chunk_indices=rows, total_chunks=total, scale=1 / 128,
+                                       num_stages=1, max_sms=1, evict_first=True), rows[:2], total
         o, rows, total = chunked(jnp.ones((128, 1, 128), jnp.bfloat16), jnp.zeros((2, 1, 128, 128), jnp.bfloat16), jnp.array([0, 64, 128], jnp.int32))
         self.assertEqual((rows.tolist(), total.tolist()), ([[0, 0], [1, 0]], [2]))
         self.assertEqual(o[:3, 0, 0].tolist() + o[64:66, 0, 5].tolist(), [1, 2, 3, 1, 2])

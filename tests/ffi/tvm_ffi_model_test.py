@@ -166,10 +166,17 @@ class Functions(unittest.TestCase):
         ones = np.ones((128, 1, 128), here.ml_dtypes.bfloat16)
         state, o = np.zeros((2, 1, 128, 128), here.ml_dtypes.bfloat16), np.empty_like(ones)
         views = [DLTensor(x.ctypes.data - 2, 3, 0, x.ndim, 4, 16, 1, (ctypes.c_int64 * x.ndim)(*x.shape), None, 2) for x in (ones, ones, ones, state, o)]
-        values = (Any * 11)(*(Any(7, 0, ctypes.addressof(view)) for view in views))  # numpy gives nobody a bf16 tensor, so the call is one of C's, with pinned memory
+        values = (Any * 15)(*(Any(7, 0, ctypes.addressof(view)) for view in views))  # numpy gives nobody a bf16 tensor, so the call is one of C's, with pinned memory
         values[9], values[10] = Any(1, 0, 128), Any(3, 0, int(np.float64(1 / 128).view(np.int64)))
         self.assertEqual(0, getattr(ctypes.CDLL(LIBRARY), "__tvm_ffi_chunk_o")(None, values, 11, ctypes.byref(Any())))
         self.assertEqual(o[:3, 0, 0].tolist() + o[64:66, 0, 5].tolist(), [1, 2, 3, 1, 2])
+        o[:] = 0
+        values[11], values[12], values[13], values[14] = Any(1, 0, 0), Any(1, 0, 0), Any(1, 0, 1), Any(1, 0, 1)  # num_stages 1, evict_first
+        call, result = getattr(ctypes.CDLL(LIBRARY), "__tvm_ffi_chunk_o"), Any()
+        self.assertEqual(0, call(None, values, 15, ctypes.byref(result)))
+        self.assertEqual(o[:3, 0, 0].tolist() + o[64:66, 0, 5].tolist(), [1, 2, 3, 1, 2])
+        with self.assertRaisesRegex(TypeError, r"seq_length is 0.25; allowed: a whole number; it is argument 10 of \(q, k, v_new, h, o, g_cu, "):
+            self.module.chunk_o(*[self.q] * 9, 0.25)
 
     @unittest.skipUnless(os.path.isfile(os.path.join(os.path.dirname(LIBRARY), "..", "tests", "fakes", "libnvrtc.so.1")), "the build has no stand-ins for drivers")
     def test_on_a_gpu(self):
@@ -244,8 +251,8 @@ class Functions(unittest.TestCase):
                  r"cu_seqlens_q, cu_seqlens_k, seqused_k, block_table, bias, score_mod, mask_mod, key_range, mod_params\)", "fmha", q, q),
                 (TypeError, "there are 23 arguments; allowed: 3 to 22", "fmha", q, q, q, o, None, True, None, -1, -1, False, 0, *[None] * 11, 1),
                 (TypeError, r"there are 0 arguments; allowed: 3 \(", "chunk_indices"),
-                (TypeError, "k is 1.5; allowed: a tensor$", "fmha", q, 1.5, q, o),
-                (TypeError, "k is None; allowed: a tensor$", "fmha", q, None, q, o),
+                (TypeError, "k is 1.5; allowed: a tensor; it is argument 2 of \\(q, k, v, ", "fmha", q, 1.5, q, o),
+                (TypeError, "k is None; allowed: a tensor; it is argument 2 of \\(q, k, v, ", "fmha", q, None, q, o),
                 (TypeError, "lse is 'x'; allowed: a tensor, or None", "fmha", q, q, q, o, "x"),
                 (TypeError, r"q is an array \(tag 71\); allowed: a tensor", "fmha", [1], q, q, o),
                 (TypeError, r"q is a device \(tag 6\)", "fmha", tvm_ffi.device("cpu"), q, q, o),

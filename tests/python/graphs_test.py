@@ -3,6 +3,7 @@ import unittest
 
 import here
 
+np = here.numpy
 tilejit = here.tilejit
 from tilejit import graphs  # noqa: E402
 from tilejit.graph import Machine  # noqa: E402
@@ -30,6 +31,18 @@ class Graphs(unittest.TestCase):
                      graphs.flash_attention_forward_simplified, gemm_cycles=-1)
         self.refused("machine is 'ampere'; allowed are hopper, blackwell", graphs.simple_gemm_pipeline, "ampere")
         self.refused("sub_tiles is 0; it must be a whole number from 1 to 3", graphs.simple_gemm_pipeline, sub_tiles=0)
+
+    @unittest.skipUnless(here.numpy, here.NO_NUMPY)
+    def test_numpy(self):
+        """Costs, cycles and tables of numpy's, as the other project's dictionaries have them."""
+        self.assertEqual(graphs.flash_attention_forward_simplified(gemm_cycles=np.int64(2)).schedule().ii, 4)
+        table = np.array([[1, 0], [1, 0]])
+        plain = [{"name": "S", "cycles": 2, "rrt": {"TC": [1, 1]}, "memory": {"SMEM": 64}}]
+        given = [{"name": "S", "cycles": np.int32(2), "rrt": {"TC": table[:, 0]}, "memory": {"SMEM": np.uint16(64)}}]
+        edges = [{"src": "S", "dst": "S", "delay": np.int64(3), "delta": np.int8(1)}]
+        graph = graphs.custom_kernel("hopper", given, edges)
+        self.assertEqual(graph.json(), graphs.custom_kernel("hopper", plain, [{"src": "S", "dst": "S", "delay": 3, "delta": 1}]).json())
+        self.refused("no JSON", graphs.custom_kernel, "hopper", [{"name": "S", "cycles": object()}], [])
 
     def test_sub_tiles(self):
         """Each sub-tile of attention has a role; they take turns where an exponential takes longer than a product."""

@@ -117,8 +117,10 @@ class Operators(Case):
         o = self.ops.chunk_o(q, q, v, h, **options)
         self.same(o, tilejit.chunk_o(q, q, v, h, **options))
         given = torch.full_like(o, float("nan"))
-        self.ops.chunk_o_out(q, q, v, h, given, **options)
+        self.ops.chunk_o_out(q, q, v, h, given, num_stages=1, evict_first=True, max_sms=1, **options)
         self.same(given, o)
+        self.same(self.ops.chunk_o(q, q, v, h, num_stages=1, **options), o)
+        self.refused("num_stages is 9", call=lambda: self.ops.chunk_o(q, q, v, h, num_stages=9, **options))
         self.refused("tokens is -1", call=lambda: self.ops.chunk_indices(ends, tokens=-1))
 
     def test_written_results_are_known_to_autograd(self):
@@ -193,7 +195,7 @@ class Operators(Case):
                 ("fmha", (False, None, -1, -1, False, 0.0, None, None, None), (self.q, self.k, self.v, *[None] * 8),
                  (torch.empty_like(self.q), torch.empty(1, 4, 70))),
                 ("chunk_indices", (), (ends,), (torch.zeros(3, 2, dtype=torch.int32), torch.zeros(1, dtype=torch.int32))),
-                ("chunk_o", (0, 0.1, True), (row, row, v, h, -torch.ones(70, 1).cumsum(0), ends, rows, total), (torch.empty_like(row),))):
+                ("chunk_o", (0, 0.1, True, 0, 0, False), (row, row, v, h, -torch.ones(70, 1).cumsum(0), ends, rows, total), (torch.empty_like(row),))):
             _torch_run.run(op, options, (*given, *results), True)
             others = [None if x is None else torch.zeros_like(x) for x in results]
             with mock.patch.object(_torch_run, "api_of", return_value=1), mock.patch.object(_torch_run, "_run_plan", side_effect=AssertionError):

@@ -28,6 +28,7 @@ class Sample(unittest.TestCase):
     def test_lengths(self):
         for words, parts in ((["--seed", "7"], ["T 260 in 5 sequences, H 1, Hv 2", "seed 7", "ok: 7 of 7 chunks listed", "520 of 520 rows"]),
                              (["--lengths", "0,63,0,0,64,2,200"], ["T 329 in 7 sequences", "7 of 7 chunks", "cache hit"]),
+                             (["--lengths", "70", "--num-stages", "1", "--max-sms", "1", "--evict-first"], ["2 of 2 chunks", "140 of 140 rows"]),
                              (["--lengths", "1", "--heads", "2", "--v-heads", "6"], ["H 2, Hv 6", "1 of 1 chunks", "6 of 6 rows"])):
             done = self.run_sample(*words)
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
@@ -43,7 +44,7 @@ class Sample(unittest.TestCase):
 
     def test_mistakes(self):
         for words, part in ((["--lengths", "5,x"], "5,x"), (["--lengths", "0,0"], "at least one"), (["--lengths", "-1"], "'-1'"), (["--lengths", ""], "--lengths needs a value"),
-                            (["--lengths", "5000000"], "4194304"), (["--heads", "2", "--v-heads", "3"], "multiples of --heads, 2"), (["--colour"], "--colour")):
+                            (["--lengths", "5000000"], "4194304"), (["--heads", "2", "--v-heads", "3"], "multiples of --heads, 2"), (["--colour"], "--colour"), (["--num-stages", "9"], "num_stages is 9")):
             done = self.run_sample(*words)
             self.assertEqual(done.returncode, 2, done.stdout + done.stderr)
             self.assertIn(part, done.stderr)

@@ -35,24 +35,24 @@ class Sample(unittest.TestCase):
     def test_all(self):
         done = self.run_sample("--seq-len", "100,192", "--output-dir", self.file("out"), "--seed", "7")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        self.assertEqual(sorted(os.listdir(self.file("out"))), ["fmha_steps.json", "fmha_steps.log", "fmha_steps.md"])
-        with open(self.file("out", "fmha_steps.json"), encoding="utf-8") as file:
+        self.assertEqual(sorted(os.listdir(self.file("out"))), ["fmha_tutorial_log.txt", "fmha_tutorial_results.json", "fmha_tutorial_results.md"])
+        with open(self.file("out", "fmha_tutorial_results.json"), encoding="utf-8") as file:
             report = json.load(file)
         self.assertTrue(report["right"])
         self.assertEqual([report[key] for key in ("target", "head_dim", "dtype", "causal", "seed")], ["model:sm_120a", 128, "f16", True, 7])
-        self.assertEqual([(r["seq_len"], r["name"]) for r in report["results"]], [(s, name) for s in (100, 192) for name in TORCHS + STEPS + ["library"]])
-        self.assertEqual([r["step"] for r in report["results"]][:10], [0, 97, 98, 1, 2, 3, 4, 5, 6, 99])
+        self.assertEqual([(r["seq_len"], r["name"]) for r in report["results"]], [(s, name) for s in (100, 192) for name in STEPS + ["library"]])
+        self.assertEqual([r["step"] for r in report["results"]][:7], [2, 3, 4, 5, 6, 7, 99])
         self.assertEqual(report["logs"], report["log"])
+        self.assertEqual([(r["seq_len"], r["name"], r["step"]) for r in report["not_run"]], [(s, *row) for s in (100, 192) for row in zip(TORCHS, (0, 97, 98))])
+        self.assertEqual({(r["ran"], r["correct"], r["not_run"]) for r in report["not_run"]}, {(False, None, "--torch is off, or auto on the model")})
         for result in report["results"]:
-            if result["name"] in TORCHS:
-                self.assertEqual((result["ran"], result["not_run"]), (False, "--torch is off, or auto on the model"))
-                continue
             self.assertEqual(result["correct"], result["right"])
             self.assertEqual(result["speedup_vs_baseline"], result["gain_vs_baseline"])
             self.assertTrue(result["right"])
             self.assertLessEqual(result["error"], result["limit"])
             self.assertLessEqual(result["error_vs_baseline"], result["limit"])
-            self.assertEqual(result["rows_compared"], result["seq_len"])
+            self.assertEqual((result["rows_compared"], result["rows_total"]), (result["seq_len"],) * 2)
+            self.assertEqual((result["elements_apart"], result["elements_apart_from_baseline"]), (0, 0))
             self.assertGreater(result["latency_ms"], 0)
         steps = {r["name"]: r for r in report["results"]}
         self.assertEqual([steps[name]["hints"] for name in STEPS[:3]], [{}] * 3)
@@ -62,15 +62,15 @@ class Sample(unittest.TestCase):
         self.assertEqual([steps[name]["blocks_per_sm"] for name in STEPS], [1, 1, 1, 1, 2, 2])
         self.assertEqual([steps[name]["stages"] > 1 for name in STEPS[:4]], [False, False, False, True])
         self.assertTrue(any("blocks side by side on an SM: 1 -> 2" in change for change in steps["occupancy"]["key_changes"]))
-        with open(self.file("out", "fmha_steps.log"), encoding="utf-8") as file:
+        with open(self.file("out", "fmha_tutorial_log.txt"), encoding="utf-8") as file:
             log = file.read()
         self.assertEqual(log.splitlines(), report["log"])
         self.assertIn(log, done.stdout)
-        with open(self.file("out", "fmha_steps.md"), encoding="utf-8") as file:
+        with open(self.file("out", "fmha_tutorial_results.md"), encoding="utf-8") as file:
             text = file.read()
         for number, name in enumerate(STEPS, 1):
             self.assertIn(f"| 192 | {number} | {name} |", text)
-            self.assertIn(f"### Step {number}: {name}", text)
+            self.assertIn(f"### Step {number + 1}: {name}", text)
 
     def test_some(self):
         done = self.run_sample("--steps", "3", "--seq-len", "70", "--head-dim", "64", "--dtype", "bf16", "--causal", "false", "--heads", "2", target="model:sm_80")
@@ -86,7 +86,7 @@ class Sample(unittest.TestCase):
     def test_on_amd(self):
         done = self.run_sample("--steps", "2,4,6", "--seq-len", "70", "--head-dim", "64", "--output-dir", self.file("out"), target="model:gfx1100")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        with open(self.file("out", "fmha_steps.json"), encoding="utf-8") as file:
+        with open(self.file("out", "fmha_tutorial_results.json"), encoding="utf-8") as file:
             results = {r["word"]: r for r in json.load(file)["results"]}
         self.assertEqual(list(results), ["1", "2", "4", "6"])
         self.assertEqual([results[word]["stages"] > 1 for word in results], [False, False, True, True])
@@ -97,16 +97,14 @@ class Sample(unittest.TestCase):
         self.assertEqual(done.returncode, 2, done.stdout + done.stderr)
         self.assertIn("[ERROR] Step 3 failed: ", done.stdout)
         self.assertIn("04_fmha_ladder: step 3, sequence length 64: ", done.stderr)
-        with open(self.file("out", "fmha_steps.json"), encoding="utf-8") as file:
+        with open(self.file("out", "fmha_tutorial_results.json"), encoding="utf-8") as file:
             report = json.load(file)
         self.assertTrue(report["any_failed"])
-        for result in report["results"]:
-            if result["name"] == "library":
-                self.assertTrue(result["right"])
-                self.assertEqual(result["gain_vs_baseline"], 1)
-            elif result["name"] not in TORCHS:
+        self.assertEqual([(r["name"], r["right"], r["gain_vs_baseline"]) for r in report["results"]], [("library", True, 1)] * 2)
+        for result in report["not_run"]:
+            if result["name"] not in TORCHS:
                 self.assertIn("does not run on 'sm_90a'", result["failed"])
-        with open(self.file("out", "fmha_steps.md"), encoding="utf-8") as file:
+        with open(self.file("out", "fmha_tutorial_results.md"), encoding="utf-8") as file:
             self.assertIn("- sequence length 64: [ERROR] failed: ", file.read())
 
     def test_checks(self):
@@ -121,6 +119,8 @@ class Sample(unittest.TestCase):
         done = self.run_sample("--steps", "sdpa", "--seq-len", "20", "--torch", "on", "--python", self.file("no python"))
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertIn("cannot be run; give --python", done.stdout)
+        on = self.run_sample("--steps", "1", "--seq-len", "20", "--torch", "on", "--python", self.file("no python"))
+        self.assertEqual(on.stdout.count("cannot be run; give --python"), 6, on.stdout)  # three rows, which --torch on adds, each told twice
         plain = self.run_sample("--steps", "sdpa,cudnn", "--seq-len", "20", "--torch", "on", "--python", sys.executable, PYTHONPATH=self.file("empty"))
         self.assertEqual(plain.returncode, 0, plain.stdout + plain.stderr)
         self.assertRegex(plain.stdout, "no torch: No module named 'torch'|SDPA by PyTorch|PyTorch [0-9]")
@@ -129,14 +129,15 @@ class Sample(unittest.TestCase):
     def test_torch(self):
         done = self.run_sample("--steps", "sdpa,cudnn,2", "--seq-len", "20,30", "--torch", "on", "--python", sys.executable, "--output-dir", self.file("out"), PYTHONPATH=TORCH)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        with open(self.file("out", "fmha_steps.json"), encoding="utf-8") as file:
-            results = json.load(file)["results"]
-        self.assertEqual([r["word"] for r in results], ["sdpa", "cudnn", "1", "2"] * 2)
+        with open(self.file("out", "fmha_tutorial_results.json"), encoding="utf-8") as file:
+            report = json.load(file)
+        results = report["results"]
+        self.assertTrue(all(r["word"] == "cudnn" and r["not_run"] for r in report["not_run"]))  # which is of a GPU
+        self.assertEqual([r["word"] for r in results if r["word"] != "cudnn"], ["sdpa", "1", "2"] * 2)
         for result in results:
-            if result["word"] == "cudnn" and not result["ran"]:  # of a GPU
-                self.assertNotEqual(result["not_run"], "")
-                continue
             self.assertTrue(result["right"])
+            self.assertGreater(result["rows_total"], 0)
+            self.assertEqual(result["lse_error"] is None, result["word"] in ("sdpa", "cudnn"))
             self.assertGreater(result["latency_ms"], 0)
         self.assertIn("PyTorch ", results[0]["kernel"])
         self.assertEqual(results[0]["gain_vs_baseline"], 1)

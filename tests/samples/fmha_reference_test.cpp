@@ -182,6 +182,32 @@ TEST_CASE("non-finite results never pass") {
   CHECK_FALSE(tj::samples::compare_fmha(p.args).within(DType::f16));
 }
 
+TEST_CASE("one element that is far off is seen, which the norm of all does not show") {
+  Problem p(1, 1, 2048, 8, 64, false);
+  p.solve();
+  const auto good = tj::samples::compare_fmha(p.args);
+  CHECK((good.close() && good.most_apart < 1e-3));
+  const auto saved = p.o;
+  p.o[70] = tj::samples::from_float(tj::samples::to_float(p.o[70], DType::f16) + 0.03f, DType::f16);
+  const auto off = tj::samples::compare_fmha(p.args);
+  CHECK(off.within(DType::f16));
+  CHECK(off.apart == 1);
+  CHECK(off.most_apart > 0.015);
+  CHECK(off.text(DType::f16).find("1 element apart") != std::string::npos);
+  CHECK(tj::samples::elements_apart(p.o, saved, DType::f16) == 1);
+  CHECK(tj::samples::elements_apart(saved, saved, DType::f16) == 0);
+}
+
+TEST_CASE("rows of the reference that are kept serve several results") {
+  Problem p(2, 1, 64, 64, 64, true);
+  p.solve();
+  tj::samples::CompareOptions options;
+  options.max_work = 10 * 2 * 64 * 64;
+  const auto rows = tj::samples::fmha_reference_rows(p.args, options);
+  CHECK(rows.rows.size() == 10);
+  CHECK(tj::samples::compare_fmha(p.args, rows).o_error == tj::samples::compare_fmha(p.args, options).o_error);
+}
+
 TEST_CASE("large problems compare a subset and say so") {
   Problem p(2, 1, 64, 64, 64, false);
   p.solve();

@@ -27,7 +27,8 @@ class Sample(unittest.TestCase):
     def run_sample(self, *words):
         environment = {**os.environ, "TJ_CACHE_DIR": self.file("cache"), "LD_LIBRARY_PATH": os.path.join(BUILD, "lib") + ":" + os.environ.get("LD_LIBRARY_PATH", "")}
         environment.pop("TJ_TARGET", None)
-        return subprocess.run([PROGRAM, "--target", "model:sm_90a", *words], capture_output=True, text=True, env=environment)
+        words = words if "--target" in words else ("--target", "model:sm_90a", *words)
+        return subprocess.run([PROGRAM, *words], capture_output=True, text=True, env=environment)
 
     def test_all(self):
         done = self.run_sample("--size", "100,300,136", "--json", self.file("l.json"), "--markdown", self.file("l.md"), "--seed", "7")
@@ -71,6 +72,20 @@ class Sample(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertNotIn("unit, lines", done.stdout)
         self.assertLess(done.stdout.index("\nv5"), done.stdout.index("\nv3"))
+
+    def test_archs(self):
+        """The last rung in tensor memory, in pairs of blocks with two consumers each; archs without a ladder, which are named."""
+        done = self.run_sample("--target", "model:sm_100a", "--rungs", "v10", "--size", "300,64,64", "--lines", "0", "--json", self.file("l.json"))
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        with open(self.file("l.json"), encoding="utf-8") as file:
+            rung = json.load(file)["rungs"][0]
+        self.assertEqual(rung["cluster"], 2)
+        self.assertRegex(rung["kernel"], "256x(128|256)x64c2x1")
+        for target, more in (("sm_100", "; TJ_TARGET=sm_100a has v1 to v10"), ("sm_80", ""), ("gfx1100", "")):
+            for name in ("v1", "v10"):
+                done = self.run_sample("--target", "model:" + target, "--rungs", name, "--size", "64,64,64")
+                self.assertEqual(done.returncode, 2, done.stdout)
+                self.assertIn(f"rung is {name}; allowed on {target}: 0 (none){more}\n", done.stderr)
 
     def test_mistakes(self):
         for words, part in ((["--rungs", "v11"], "v11"), (["--size", "1,2"], "M,N,K"), (["--size", "8,8,12"], "multiple of 8"), (["--size", "8,x,8"], "'x'"),

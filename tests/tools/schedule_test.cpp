@@ -65,6 +65,23 @@ TEST_CASE("rungs of the ladder are shown as they are constrained") {
   CHECK(has(unknown.err, "--rung is 'v0'; allowed are none, v1"));
 }
 
+TEST_CASE("with sizes, what a call of them takes is shown; the last rung without them is that of 4096^3") {
+  const auto kernel = [](const std::vector<std::string>& more) {
+    std::vector<std::string> words = {"--op", "gemm", "--target", "sm_100a", "--dtype", "f16", "--json"};
+    words.insert(words.end(), more.begin(), more.end());
+    const ToolRun run = run_schedule(words);
+    REQUIRE_MESSAGE(run.code == 0, run.err);
+    return nlohmann::json::parse(run.out)["kernel"].get<std::string>();
+  };
+  CHECK(kernel({"--rung", "v10"}) == "gemm_f16_kk_256x128x64c2x1");
+  CHECK(kernel({"--rung", "v10", "--m", "4096", "--n", "4096", "--k", "4096"}) == "gemm_f16_kk_256x128x64c2x1");
+  CHECK(kernel({"--rung", "v10", "--m", "200", "--n", "512", "--k", "512"}).find("c2x1") == std::string::npos);
+  CHECK(kernel({"--m", "4096", "--n", "4096", "--k", "4096"}) == "gemm_f16_kk_128x128x64c2x1");
+  const ToolRun elsewhere = run_schedule({"--op", "gemm", "--target", "sm_100", "--rung", "v10"});
+  CHECK(elsewhere.code == 2);
+  CHECK(has(elsewhere.err, "rung is v10; allowed on sm_100: 0 (none); TJ_TARGET=sm_100a has v1 to v10"));
+}
+
 TEST_CASE("what each rung of attention changes is shown") {
   const char* changed[] = {"row_max_natural", "transpose_k", "store_divided"};
   for (int rung = 1; rung <= 6; ++rung) {

@@ -89,8 +89,10 @@ std::vector<Candidate> of_tile(const FmhaKernel& config, const arch::Arch& arch,
     support::fail(Stage::target, Code::unsupported,
                   support::cat("fmha: head_dim is ", config.head_dim, " and that of v is ", fmha_value_dim(config),
                                "; allowed on ", arch.name, config.rung != kNoFmhaRung ? " with a rung" : "",
-                               ": up to 128 in both, as no tile of wider rows fits the registers, the shared and the "
-                               "tensor memory of a block there"));
+                               ": up to 128 in both, as no tile of wider rows fits the registers",
+                               arch.memory_bytes.count("TMEM") > 0 ? ", the shared and the tensor memory"
+                                                                   : " and the shared memory",
+                               " of a block there"));
   if (config.tile == kUsualFmhaTile) return all;
   std::string names;
   std::vector<Candidate> own;

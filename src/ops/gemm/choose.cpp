@@ -253,18 +253,32 @@ int gemm_consumers(const GemmChoice& choice, const arch::Arch& arch) {
   return family.consumers == nullptr ? 0 : family.consumers(gemm_tiles()[static_cast<std::size_t>(choice.tile)]);
 }
 
-std::optional<GemmChoice> choose_gemm_consumers(const ProblemKey& problem, const arch::Arch& arch) {
-  if (gemm_family(arch).consumers == nullptr) return {};
-  struct Consumers;  // has a shelf of its own: rating all tiles takes longer than a launch
+bool gemm_is_last_rung(const GemmKernel& kernel, const arch::Arch& arch) {
+  const GemmFamily& family = gemm_family(arch);
+  return gemm_consumers({kernel.tile}, arch) >= 2 && (family.in_pairs == nullptr || family.in_pairs(kernel));
+}
+
+GemmChoice gemm_last_rung(const ProblemKey& problem, const arch::Arch& arch) {
+  if (gemm_family(arch).consumers == nullptr) refuse_gemm_rung(kGemmRungs[kGemmOwnRung], arch);
+  struct Last;  // has a shelf of its own: rating all tiles takes longer than a launch
   const bool kept = lasts(arch);
-  if (const Kernel* made = kept ? ChoiceShelf<Consumers>::find(problem, arch) : nullptr)
-    return GemmChoice::of(made->choice);
-  for (const RankedGemm& ranked : rank_gemm(gemm_sizes(problem), gemm_kernel(problem.kind), arch)) {
+  if (const Kernel* made = kept ? ChoiceShelf<Last>::find(problem, arch) : nullptr) return GemmChoice::of(made->choice);
+  const GemmKernel kind = gemm_kernel(problem.kind);
+  const GemmSizes sizes = gemm_sizes(problem);
+  std::optional<GemmChoice> best, full;  // full: with rows for both blocks of a pair
+  for (const RankedGemm& ranked : rank_gemm(sizes, kind, arch)) {
     if (gemm_consumers(ranked.choice, arch) < 2) continue;
-    if (kept) ChoiceShelf<Consumers>::keep(problem, arch, gemm_kernel_of(problem, ranked.choice));
-    return ranked.choice;
+    if (!best) best = ranked.choice;
+    const GemmTile& tile = gemm_tiles()[static_cast<std::size_t>(ranked.choice.tile)];
+    if (!full && sizes.m > tile.block_m && gemm_is_last_rung(chosen(kind, ranked.choice), arch)) full = ranked.choice;
   }
-  return {};
+  if (!best)
+    refuse("gemm", Code::unsupported,
+           support::cat("rung is ", kGemmRungs[kGemmOwnRung].name, " and no tile of two consumers serves ", sizes.m,
+                        "x", sizes.n, "x", sizes.k, " on ", arch.name, "; allowed there: other rungs"));
+  const GemmChoice last = full.value_or(*best);
+  if (kept) ChoiceShelf<Last>::keep(problem, arch, gemm_kernel_of(problem, last));
+  return last;
 }
 
 double gemm_split_cycles(const GemmSizes& sizes, const GemmKernel& kernel, int tile, const arch::Arch& arch) {

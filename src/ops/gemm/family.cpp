@@ -114,13 +114,19 @@ void gemm_require_end(const GemmKernel& kernel, const arch::Arch& arch) {
            cat("d.dtype is ", to_string(kernel.out), "; allowed on ", arch.name, ": f16, bf16, f32"));
 }
 
+void refuse_gemm_rung(const GemmRung& rung, const arch::Arch& arch) {
+  const arch::Arch* other = arch::find(cat(arch.name, "a"));  // the same card's, with instructions of its own
+  const GemmFamily* family = other == nullptr ? nullptr : find_gemm_family(*other);
+  const bool serves = family != nullptr && family->rung_tile != nullptr;
+  refuse("gemm", Code::unsupported,
+         cat("rung is ", rung.name, "; allowed on ", arch.name, ": 0 (none)",
+             serves ? cat("; TJ_TARGET=", other->name, " has v1 to ", kGemmRungs[kGemmOwnRung].name) : ""));
+}
+
 void gemm_require(const GemmKernel& kernel, const arch::Arch& arch) {
   gemm_require_type(kernel, arch);
   gemm_require_end(kernel, arch);
-  if (gemm_family(arch).rung_tile == nullptr && kernel.rung != kNoGemmRung)
-    refuse("gemm", Code::unsupported,
-           cat("rung is ", gemm_rung(kernel).name, "; allowed on ", arch.name, ": 0 (none), ", kGemmOwnRung, " (v",
-               kGemmOwnRung, ")"));
+  if (gemm_family(arch).rung_tile == nullptr && kernel.rung != kNoGemmRung) refuse_gemm_rung(gemm_rung(kernel), arch);
   if (kernel.loads != 0 && !gemm_family(arch).loads_sums)
     refuse("gemm", Code::unsupported,
            cat("load-columns is ", kGemmLoadColumns[kernel.loads], "; allowed on ", arch.name,

@@ -107,6 +107,8 @@ const GemmFamily* find_gemm_family(const arch::Arch& arch);
 const GemmFamily& gemm_family(const arch::Arch& arch, std::string_view op = "gemm");
 /// The one whose tiles stand for a request that names no arch.
 const GemmFamily& usual_gemm_family();
+/// Refuses a rung on an arch without a ladder; names the target that has one on the same card, if any.
+[[noreturn]] void refuse_gemm_rung(const GemmRung& rung, const arch::Arch& arch);
 
 /// Can the tile serve the types and orders of the operands? Columns of b that are contiguous lie in whole blocks, and
 /// so do rows of a. Operands of 8 bits are K-major: a matrix unit takes no other order of them.

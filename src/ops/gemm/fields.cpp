@@ -107,6 +107,7 @@ std::string gemm_flags(const GemmKernel& kernel) {
 GemmKernel gemm_kernel(const Request& request) {
   auto kernel = kernel_of_fields<kGemmFields, GemmKernel>(request);
   kernel.end_text = end_text_of(request.fields);
+  if (kernel.rung == kGemmOwnRung) kernel.rung = kNoGemmRung;  // the tile is told
   return kernel;
 }
 

@@ -54,7 +54,7 @@ struct GemmKernel {
   Activation activation = Activation::none;
   bool d_aligned = true;  ///< d and its rows begin at multiples of 16 bytes and are so long
   int tile = 0;           ///< in gemm_tiles()
-  int rung = 0;           ///< in gemm_rungs(); never the last, which is none
+  int rung = 0;           ///< in gemm_rungs(); the last only until set_gemm_rung() has given it its tile
   bool parts = false;     ///< leaves sums over parts of K, in f32 and without any epilogue, to be added by sum_parts
   WalkChoice walk = WalkChoice::usual;
   Scales scales = Scales::tensor;
@@ -90,8 +90,9 @@ void set_dense(GemmKernel& kernel, const GemmSizes& sizes);
 int gemm_store(const GemmKernel& kernel, bool in_pairs = false);
 
 inline const GemmRung& gemm_rung(const GemmKernel& kernel) { return kGemmRungs[kernel.rung]; }
-/// Gives the kernel a rung: its number, and the tile that the rung has on the arch. Without an arch (null) the tile is
-/// that of archs whose matrix instruction multiplies 64 rows, as sm_90a's does.
+/// Gives the kernel a rung: its number, and the tile that the rung has on the arch; the last's is that of usual sizes.
+/// Without an arch (null) the tile is that of archs whose matrix instruction multiplies 64 rows, as sm_90a's does, and
+/// the last's stays as it is.
 void set_gemm_rung(GemmKernel& kernel, int rung, const arch::Arch* arch);
 /// Throws tj::Error(argument) for a rung that does not exist, or does not serve the sizes, whatever the arch.
 void check_gemm_rung(int rung, const GemmSizes& sizes, DType dtype);
@@ -157,10 +158,13 @@ Kernel choose_gemm(const ProblemKey& problem, const arch::Arch& arch);
 GemmChoice choose_gemm(const GemmSizes& sizes, const GemmKernel& kernel, const arch::Arch& arch);
 /// Consumers of a block on the arch, 0 where that has no ladder.
 int gemm_consumers(const GemmChoice& choice, const arch::Arch& arch);
-/// The choice of the ladder's last rung where the op's own kernel has one consumer: of those whose blocks have two at
-/// least, the one with the fewest predicted cycles. None where the arch has no ladder, or no such tile serves the
-/// problem.
-std::optional<GemmChoice> choose_gemm_consumers(const ProblemKey& problem, const arch::Arch& arch);
+/// Is the kernel one of the ladder's last rung: blocks of two consumers, in pairs where the arch multiplies in pairs?
+bool gemm_is_last_rung(const GemmKernel& kernel, const arch::Arch& arch);
+/// The ladder's last rung, for calls and for tools, where the op's own kernel, which may be a measured one, is none: of
+/// the choices that are, the one with the fewest predicted cycles. A d without rows for both blocks of a pair has two
+/// consumers in one block. Throws tj::Error(target | argument, unsupported) where the arch has no ladder, or no such
+/// tile serves the problem.
+GemmChoice gemm_last_rung(const ProblemKey& problem, const arch::Arch& arch);
 /// What choose_gemm() takes for large products of this kind, to be made ahead: tiles, and how they come to blocks.
 /// There are none where the arch serves none, and for kinds of parts or of a rung, whose tiles are others.
 std::vector<GemmChoice> gemm_large_choices(const GemmKernel& kind, const arch::Arch& arch);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <optional>
 
 #include "ops/common/described.hpp"
 #include "ops/common/empty.hpp"
@@ -34,6 +35,15 @@ int usual_tile() {
         return ranked.choice.tile;
   }
   return 0;
+}
+
+/// Places in gemm_rungs() of names. Throws tj::Error(argument) for a name that is none.
+std::vector<int> gemm_rungs_named(const std::vector<std::string>& names) {
+  std::vector<int> places;
+  for (const std::string& value : values_of({{"rung", names}}, gemm_flag_choice("rung")))
+    for (std::size_t place = 0; place < gemm_rungs().size(); ++place)
+      if (value == gemm_rungs()[place].name) places.push_back(static_cast<int>(place));
+  return places;
 }
 
 /// A rung brings its tile: flags with one value of --tile, in whose place comes what goes with --rung.
@@ -155,10 +165,7 @@ class Gemm final : public Described<GemmArgs, gemm_from_c> {
     GemmKernel kernel = gemm_kernel(problem.kind);
     check_gemm_rung(rung, gemm_sizes(problem), kernel.dtype);
     if (rung == kNoGemmRung) return {};
-    if (rung == kGemmOwnRung) {
-      const auto choice = choose_gemm_consumers(problem, arch);
-      return choice ? std::optional(choice->number()) : std::nullopt;
-    }
+    if (rung == kGemmOwnRung) return gemm_last_rung(problem, arch).number();
     check_no_limit("gemm", gemm_sizes(problem).max_sms, kGemmRungs[rung].name);
     if (kernel.whole())
       refuse("gemm", Code::unsupported,
@@ -168,7 +175,7 @@ class Gemm final : public Described<GemmArgs, gemm_from_c> {
     return GemmChoice{kernel.tile, 1, kernel.rung}.number();
   }
   bool is_rung(const Kernel& own, int rung, const arch::Arch& arch) const override {
-    return rung == kGemmOwnRung && gemm_consumers(GemmChoice::of(own.choice), arch) >= 2;
+    return rung == kGemmOwnRung && gemm_is_last_rung(gemm_kernel(own.small_key), arch);
   }
   Request request_of(const Kernel& kernel) const override { return gemm_request(gemm_kernel(kernel.small_key)); }
 
@@ -179,11 +186,20 @@ class Gemm final : public Described<GemmArgs, gemm_from_c> {
   }
   std::vector<NeededKernel> needed_kernels(const Flags& flags, const arch::Arch& arch,
                                            const ChooseKernel& choose) const override {
-    const std::vector<GemmConfig> configs = gemm_configs(flags);
+    Flags rest = flags;
+    const auto rungs = rest.extract("rung");
+    const bool sized =
+        std::ranges::any_of(tunable()->size_flags(), [&](const char* name) { return flags.count(name); });
+    const std::vector<GemmConfig> configs = gemm_configs(sized ? rest : flags);
     if (configs.empty()) return Op::needed_kernels(flags, arch, choose);
     std::vector<NeededKernel> list;
-    for (const GemmConfig& config : configs)
-      for (const NeededKernel& each : needed_kernels(&config, choose)) list.push_back(each);
+    const auto add = [&](const std::vector<NeededKernel>& of) { list.insert(list.end(), of.begin(), of.end()); };
+    for (const GemmConfig& config : configs) {
+      if (rungs.empty()) add(needed_kernels(&config, choose));
+      for (const int rung : rungs.empty() ? std::vector<int>() : gemm_rungs_named(rungs.mapped()))
+        add(gemm_needed_kernels(config, rung_kernel(*this, gemm_problem_key(config), rung, arch,
+                                                    [&] { return choose(gemm_problem_key(config)); })));
+    }
     return list;
   }
 
@@ -197,13 +213,22 @@ class Gemm final : public Described<GemmArgs, gemm_from_c> {
     std::vector<GemmKernel> kernels = gemm_combinations(flags);
     if (arch != nullptr && flags.count("tile") == 0) add_large(kernels, *arch);
     std::vector<Request> list;
+    std::optional<Error> unserved;
     for (GemmKernel& kernel : kernels) {
-      if (kernel.rung != kNoGemmRung) set_gemm_rung(kernel, kernel.rung, arch);
+      if (kernel.rung == kGemmOwnRung && !fits(kernel)) continue;
+      try {
+        if (kernel.rung != kNoGemmRung) set_gemm_rung(kernel, kernel.rung, arch);
+      } catch (const Error& error) {  // others may be served; of other rungs there is a request, which is refused later
+        if (error.code != Code::unsupported) throw;
+        unserved = error;
+        continue;
+      }
       if (!fits(kernel)) continue;
       const Request request = gemm_request(kernel);  // flags that make no difference give the same one
       if (std::none_of(list.begin(), list.end(), [&](const Request& known) { return known.name == request.name; }))
         list.push_back(request);
     }
+    if (list.empty() && unserved) throw Error(*unserved);
     if (list.empty()) refuse_all(kernels.front(), given);
     return list;
   }

@@ -1,6 +1,7 @@
 // The rungs of the ladder: the kernel that each has, and the sizes that it serves; see rungs.hpp.
 #include "ops/common/tensor_checks.hpp"
 #include "ops/gemm/family.hpp"
+#include "ops/gemm/gemm.hpp"
 #include "support/fail.hpp"
 
 namespace tj::ops {
@@ -19,11 +20,15 @@ int tile_of(const GemmRung& rung, const arch::Arch* arch) {
 }  // namespace
 
 void set_gemm_rung(GemmKernel& kernel, int rung, const arch::Arch* arch) {
-  if (rung == kNoGemmRung || rung == kGemmOwnRung) {  // the last is the op's own kernel
-    kernel.rung = kNoGemmRung;
+  kernel.rung = rung == kGemmOwnRung ? kNoGemmRung : rung;  // the last holds nothing back but its tile
+  if (rung == kNoGemmRung) return;
+  if (rung == kGemmOwnRung) {
+    if (arch == nullptr) return;  // any tile stands for it
+    const GemmChoice last = gemm_last_rung(gemm_problem_key(gemm_sizes(GemmConfig{}), kernel), *arch);
+    kernel.tile = last.tile;
+    if (last.walk != WalkChoice::usual) kernel.walk = last.walk;
     return;
   }
-  kernel.rung = rung;
   kernel.tile = tile_of(kGemmRungs[rung], arch);
 }
 

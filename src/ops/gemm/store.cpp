@@ -47,6 +47,7 @@ GemmKernel canonical(GemmKernel kernel) {
   if (kernel.scales != Scales::row) kernel.right_scales_k = false;
   if (!kernel.add_c || kernel.out == DType::f32) kernel.add_f32 = false;
   if (kernel.parts) kernel.end_text = {};  // the launch that adds parts has it
+  if (kernel.rung == kGemmOwnRung) kernel.rung = kNoGemmRung;
   GemmKernel aligned = kernel;
   aligned.d_aligned = true;
   return gemm_store(kernel) == gemm_store(aligned) ? aligned : kernel;

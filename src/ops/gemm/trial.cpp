@@ -53,6 +53,35 @@ std::vector<GemmKernel> kinds_of(const Flags& flags, const arch::Arch& arch) {
   return kinds;
 }
 
+/// A kind that flags ask for. The last rung's tile follows from the sizes, as a call's does.
+struct Asked {
+  GemmKernel kernel;
+  bool last_rung = false;
+};
+
+std::vector<Asked> asked_of(Flags flags, const arch::Arch& arch) {
+  std::vector<Asked> list;
+  const auto add = [&](bool last_rung) {
+    for (const GemmKernel& kernel : flags.count("tile") > 0 ? kernels_of(flags, arch) : kinds_of(flags, arch))
+      list.push_back({kernel, last_rung});
+  };
+  const std::string last = kGemmRungs[kGemmOwnRung].name;
+  if (flags.count("rung") == 0 || std::erase(flags["rung"], last) == 0) {
+    add(false);
+    return list;
+  }
+  if (!flags["rung"].empty()) add(false);
+  flags["rung"] = {last};
+  add(true);
+  return list;
+}
+
+/// What a call of these sizes takes, or the last rung does.
+GemmChoice choice_of(const GemmSizes& sizes, const Asked& asked, const arch::Arch& arch) {
+  return asked.last_rung ? gemm_last_rung(gemm_problem_key(sizes, asked.kernel), arch)
+                         : choose_gemm(sizes, asked.kernel, arch);
+}
+
 /// Sets the default sizes, as far as a rung serves them.
 void set_defaults(Sizes& sizes, const GemmKernel& kernel, const Extent& extent) {
   const GemmTile& tile = gemm_tiles()[static_cast<std::size_t>(kernel.tile)];
@@ -142,15 +171,15 @@ Trial trial_of(GemmKernel kernel, const GemmChoice& choice, const Sizes& given) 
 
 /// The choice that serves it: the tile that was asked for, else the one that is predicted for the sizes, or for usual
 /// sizes where not all are given.
-GemmChoice choice_of(const GemmKernel& kernel, bool tile_given, bool in_parts, const Sizes& given,
-                     const arch::Arch& arch) {
+GemmChoice choice_of(const Asked& asked, bool tile_given, bool in_parts, const Sizes& given, const arch::Arch& arch) {
+  const GemmKernel& kernel = asked.kernel;
   GemmChoice choice{kernel.tile, 1, kernel.rung};
   if (!tile_given && kernel.rung == kNoGemmRung) {
     const GemmConfig usual;
     const bool sized = given.given("m") && given.given("n") && given.given("k");
-    choice = choose_gemm(
-        sized ? GemmSizes{given.at("m"), given.at("n"), given.at("k"), given.at("batch")} : gemm_sizes(usual), kernel,
-        arch);
+    choice =
+        choice_of(sized ? GemmSizes{given.at("m"), given.at("n"), given.at("k"), given.at("batch")} : gemm_sizes(usual),
+                  asked, arch);
     if (!sized) choice.parts = 1;
   }
   if (in_parts && !kernel.whole()) choice.parts = std::max(kParts, choice.parts);
@@ -214,17 +243,18 @@ std::vector<Workload> gemm_workloads(const Flags& flags, const arch::Arch& arch)
   const double flops = 2.0 * static_cast<double>(sizes.m) * static_cast<double>(sizes.n) *
                        static_cast<double>(sizes.k) * static_cast<double>(sizes.batch);
   std::vector<Workload> list;
-  for (const GemmKernel& kernel : tile_given ? kernels_of(own, arch) : kinds_of(own, arch))
+  for (const Asked& asked : asked_of(own, arch))
     for (const std::string& parts : in_parts) {
+      const GemmKernel& kernel = asked.kernel;
       GemmChoice choice = tile_given || kernel.rung != kNoGemmRung ? GemmChoice{kernel.tile, 1, kernel.rung}
-                                                                   : choose_gemm(sizes, kernel, arch);
+                                                                   : choice_of(sizes, asked, arch);
       if (parts == "true" && !kernel.whole()) choice.parts = std::max(kParts, choice.parts);
       choice.walk = kernel.walk;
       choice.loads = kernel.loads;
       if (kernel.rung == kNoGemmRung) require_served(sizes, kernel, choice, arch);
       list.push_back({trial_of(kernel, choice, given), flops});
       if (!tile_given && parts != "true" && kernel.rung == kNoGemmRung && kernel.walk == WalkChoice::usual &&
-          kernel.loads == 0)
+          kernel.loads == 0 && !asked.last_rung)
         list.back().trial.choice.reset();  // a call's own, which may have been measured
     }
   return list;
@@ -253,10 +283,11 @@ std::vector<Trial> gemm_trials(const Flags& flags, const arch::Arch& arch) {
   const std::vector<std::string> in_parts = take_switch(own, "parts"), aligned = take_switch(own, "d-aligned");
   const bool tile_given = own.count("tile") > 0;
   std::vector<Trial> list;
-  for (GemmKernel kernel : tile_given ? kernels_of(own, arch) : kinds_of(own, arch))
+  for (const Asked& asked : asked_of(own, arch))
     for (const std::string& whole : aligned)
       for (const std::string& parts : in_parts) {
-        const GemmChoice choice = choice_of(kernel, tile_given, parts == "true", given, arch);
+        GemmKernel kernel = asked.kernel;
+        const GemmChoice choice = choice_of(asked, tile_given, parts == "true", given, arch);
         kernel.tile = choice.tile;
         kernel.d_aligned = whole == "true";
         for (const Extent& extent : kernel.walk == WalkChoice::split ? kSplitExtents : kExtents) {

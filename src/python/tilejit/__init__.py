@@ -22,20 +22,21 @@ from ._tensors import Spec
 
 __all__ = ["Device", "Error", "Graph", "KernelReport", "Plan", "Preparation", "Progress", "Remote", "Runtime", "Schedule", "Spec", "TuneReport",
            "build_id", "chunk_cumsum", "chunk_indices", "chunk_o", "chunk_solve", "chunk_states", "chunk_wu", "combine", "counters", "custom",
-           "default_device", "devices", "fmha", "gated_delta_rule", "gemm", "graph", "graphs", "grouped_gemm", "instance", "merge_states", "plan",
-           "prepare", "prepare_async", "prometheus", "quantise", "schedule", "target_of", "trim", "tune", "warm"]
+           "default_device", "devices", "fmha", "gated_delta_rule", "gemm", "graph", "graphs", "grouped_gemm", "instance", "ladder", "merge_states",
+           "plan", "prepare", "prepare_async", "prometheus", "quantise", "schedule", "target_of", "trim", "tune", "warm"]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import List
 
-    from . import custom, graph, graphs
+    from . import custom, graph, graphs, ladder
     from ._preparation import Preparation, Progress
     from ._remote import Remote
     from ._types import DeviceLike
     from .graph import Graph, Schedule, schedule
 
 _LATER = {"Preparation": "_preparation", "Progress": "_preparation", "Remote": "_remote", "custom": "custom", "graph": "graph", "graphs": "graphs",
+          "ladder": "ladder",
           "Graph": "graph", "Schedule": "graph", "schedule": "graph"}
 
 

@@ -22,6 +22,7 @@ _RULE_OPTIONS = ("Tensor? gate=None, Tensor? a_log=None, Tensor? dt_bias=None, T
                  "bool delta=True, bool normalise=False, float? scale=None, Tensor? initial_state=None, Tensor? read_slots=None, "
                  "Tensor? cu_seqlens=None, bool state_transposed=False")
 _END = ", Tensor? end_params=None, str? end_text=None"
+_CHUNK_O_ROOM = "int max_sms=0, int num_stages=0, bool evict_first=False"
 _CUMSUM_OPTIONS = "str gate_form='log', Tensor? a_log=None, Tensor? dt_bias=None, Tensor? cu_seqlens=None"
 SCHEMAS = {
     "fmha": "(Tensor q, Tensor k, Tensor v, *, " + _FMHA_OPTIONS + ") -> Tensor",
@@ -53,10 +54,10 @@ SCHEMAS = {
     "chunk_indices": "(Tensor cu_seqlens, *, SymInt tokens) -> (Tensor, Tensor)",
     "chunk_indices_out": "(Tensor cu_seqlens, Tensor(a!) chunk_indices, Tensor(b!) total_chunks) -> ()",
     "chunk_o": "(Tensor q, Tensor k, Tensor v_new, Tensor h, *, Tensor? g_cu=None, Tensor? cu_seqlens=None, Tensor? chunk_indices=None, "
-               "Tensor? total_chunks=None, SymInt seq_length=0, float? scale=None, bool h_transposed=False) -> Tensor",
+               "Tensor? total_chunks=None, SymInt seq_length=0, float? scale=None, bool h_transposed=False, " + _CHUNK_O_ROOM + ") -> Tensor",
     "chunk_o_out": "(Tensor q, Tensor k, Tensor v_new, Tensor h, Tensor(a!) out, *, Tensor? g_cu=None, Tensor? cu_seqlens=None, "
                    "Tensor? chunk_indices=None, Tensor? total_chunks=None, SymInt seq_length=0, float? scale=None, "
-                   "bool h_transposed=False) -> ()",
+                   "bool h_transposed=False, " + _CHUNK_O_ROOM + ") -> ()",
     "gated_delta_rule": "(Tensor q, Tensor k, Tensor v, *, " + _RULE_OPTIONS + ", ScalarType? state_dtype=None) -> (Tensor, Tensor)",
     "gated_delta_rule_out": "(Tensor q, Tensor k, Tensor v, Tensor(a!) out, *, " + _RULE_OPTIONS + ", Tensor(b!)? final_state=None, "
                             "Tensor? write_slots=None, Tensor(c!)? token_states=None, Tensor? initial_scales=None, "
@@ -177,14 +178,18 @@ def chunk_indices_out(cu_seqlens, chunk_indices, total_chunks):
     run("chunk_indices", (), (cu_seqlens, chunk_indices, total_chunks), False)
 
 
-def chunk_o(q, k, v_new, h, *, g_cu=None, cu_seqlens=None, chunk_indices=None, total_chunks=None, seq_length=0, scale=None, h_transposed=False):
+def chunk_o(q, k, v_new, h, *, g_cu=None, cu_seqlens=None, chunk_indices=None, total_chunks=None, seq_length=0, scale=None, h_transposed=False,
+            max_sms=0, num_stages=0, evict_first=False):
     o = torch.empty(_torch_shapes.chunk_o_like(q, v_new), dtype=q.dtype, device=q.device)
-    run("chunk_o", (seq_length, scale, h_transposed), (q, k, v_new, h, g_cu, cu_seqlens, chunk_indices, total_chunks, o), True)
+    run("chunk_o", (seq_length, scale, h_transposed, max_sms, num_stages, evict_first),
+        (q, k, v_new, h, g_cu, cu_seqlens, chunk_indices, total_chunks, o), True)
     return o
 
 
-def chunk_o_out(q, k, v_new, h, out, *, g_cu=None, cu_seqlens=None, chunk_indices=None, total_chunks=None, seq_length=0, scale=None, h_transposed=False):
-    run("chunk_o", (seq_length, scale, h_transposed), (q, k, v_new, h, g_cu, cu_seqlens, chunk_indices, total_chunks, out), False)
+def chunk_o_out(q, k, v_new, h, out, *, g_cu=None, cu_seqlens=None, chunk_indices=None, total_chunks=None, seq_length=0, scale=None,
+                h_transposed=False, max_sms=0, num_stages=0, evict_first=False):
+    run("chunk_o", (seq_length, scale, h_transposed, max_sms, num_stages, evict_first),
+        (q, k, v_new, h, g_cu, cu_seqlens, chunk_indices, total_chunks, out), False)
 
 
 def _rule(tensors, results, made, gate=None, a_log=None, dt_bias=None, beta=None, gate_form="log", beta_raw=False, delta=True, normalise=False,

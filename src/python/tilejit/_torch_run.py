@@ -68,9 +68,9 @@ def _chunk_indices(call, tensors, options):
 
 def _chunk_o(call, tensors, options):
     q, k, v_new, h, g_cu, cu_seqlens, chunk_indices, total_chunks, o = tensors
-    seq_length, scale, h_transposed = options
+    seq_length, scale, h_transposed, max_sms, num_stages, evict_first = options
     return call(q, k, v_new, h, g_cu=g_cu, cu_seqlens=cu_seqlens, chunk_indices=chunk_indices, total_chunks=total_chunks, seq_length=seq_length,
-                scale=scale, h_transposed=h_transposed, out=o)
+                scale=scale, h_transposed=h_transposed, max_sms=max_sms, num_stages=num_stages, evict_first=evict_first, out=o)
 
 
 def _gated_delta_rule(call, tensors, options):

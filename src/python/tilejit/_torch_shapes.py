@@ -329,12 +329,14 @@ def _chunk_o(q, k, v_new, h, g_cu, cu_seqlens, chunk_indices, total_chunks, scal
     return shape
 
 
-def chunk_o(q, k, v_new, h, *, g_cu=None, cu_seqlens=None, chunk_indices=None, total_chunks=None, seq_length=0, scale=None, h_transposed=False):
+def chunk_o(q, k, v_new, h, *, g_cu=None, cu_seqlens=None, chunk_indices=None, total_chunks=None, seq_length=0, scale=None, h_transposed=False,
+            max_sms=0, num_stages=0, evict_first=False):
     shape = _chunk_o(q, k, v_new, h, g_cu, cu_seqlens, chunk_indices, total_chunks, scale)
     return torch.empty(shape, dtype=q.dtype, device=q.device)
 
 
-def chunk_o_out(q, k, v_new, h, out, *, g_cu=None, cu_seqlens=None, chunk_indices=None, total_chunks=None, seq_length=0, scale=None, h_transposed=False):
+def chunk_o_out(q, k, v_new, h, out, *, g_cu=None, cu_seqlens=None, chunk_indices=None, total_chunks=None, seq_length=0, scale=None,
+                h_transposed=False, max_sms=0, num_stages=0, evict_first=False):
     shape = _chunk_o(q, k, v_new, h, g_cu, cu_seqlens, chunk_indices, total_chunks, scale)
     _together("chunk_o", q, {"q": q, "o": out})
     _rank("chunk_o", "o", out, "[T, Hv, 128]", 3)

@@ -44,9 +44,16 @@ def _document(thing) -> dict:
     return out
 
 
+def _plain(value):
+    """numpy's numbers and arrays, and what is like them, as Python's own."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    raise TypeError(f"Object of type {type(value).__name__} is not JSON serializable")
+
+
 def _written(document, what: str, stage: str) -> str:
     try:
-        return _json.dumps(document)
+        return _json.dumps(document, default=_plain)
     except (TypeError, ValueError) as error:
         raise Error(f"{what} no JSON: {error}; allowed: texts, numbers, flags, lists and dictionaries", stage) from None
 

@@ -36,7 +36,7 @@ __all__ = ["chunk_indices", "chunk_o", "fmha", "gemm"]
 _PLATFORMS = {"cpu": "", "CUDA": "_cuda", "ROCM": "_hip"}
 _DTYPES = {"f16": jnp.float16, "bf16": jnp.bfloat16, "f32": jnp.float32, "i32": jnp.int32, "e4m3": jnp.float8_e4m3fn}
 _NUMBERS = {"c_float": numpy.float32, "c_int": numpy.int32, "c_long": numpy.int64}
-_NO_ATTRIBUTES = ("size", "reserved", "max_sms", "num_stages", "evict_first")  # the handlers do not know them
+_NO_ATTRIBUTES = ("size", "reserved", "max_sms", "num_stages", "evict_first")  # the handlers know them of chunk_o alone
 
 
 def _register() -> None:
@@ -70,13 +70,14 @@ def _spec(name, x) -> Spec:
 
 
 def _attributes(args) -> dict:
-    """Members of the structure that are numbers or texts, by their names, but for _NO_ATTRIBUTES."""
+    """Members of the structure that are numbers or texts, by their names, but for what the op's handler does not know."""
+    unknown = _NO_ATTRIBUTES[:2] if type(args).__name__ == "ChunkOArgs" else _NO_ATTRIBUTES
     found = {}
     for name, kind in args._fields_:
         if kind.__name__ == "c_char_p" and getattr(args, name) is not None:  # an empty text is for the op to refuse
             found[name] = getattr(args, name).decode()
         number = _NUMBERS.get(kind.__name__)
-        if number is not None and name not in _NO_ATTRIBUTES and not name.startswith("has_") and getattr(args, "has_" + name, 1):
+        if number is not None and name not in unknown and not name.startswith("has_") and getattr(args, "has_" + name, 1):
             found[name] = number(getattr(args, name))
     return found
 
@@ -141,8 +142,10 @@ def chunk_indices(cu_seqlens: ArrayLike, *, tokens: int) -> Tuple[jax.Array, jax
 
 def chunk_o(q: ArrayLike, k: ArrayLike, v_new: ArrayLike, h: ArrayLike, *, g_cu: Optional[ArrayLike] = None,
             cu_seqlens: Optional[ArrayLike] = None, chunk_indices: Optional[ArrayLike] = None, total_chunks: Optional[ArrayLike] = None,
-            seq_length: int = 0, scale: Optional[float] = None, h_transposed: bool = False) -> jax.Array:
-    """Output of the gated delta rule, as tilejit.chunk_o. seq_length, scale and h_transposed are no tracers."""
+            seq_length: int = 0, scale: Optional[float] = None, h_transposed: bool = False, max_sms: int = 0, num_stages: int = 0,
+            evict_first: bool = False) -> jax.Array:
+    """Output of the gated delta rule, as tilejit.chunk_o. What is no array is no tracer."""
     return _run("chunk_o", {"q": q, "k": k, "v_new": v_new, "h": h},
                 {"g_cu": g_cu, "cu_seqlens": cu_seqlens, "chunk_indices": chunk_indices, "total_chunks": total_chunks},
-                {"seq_length": seq_length, "scale": scale, "h_transposed": h_transposed})[0]
+                {"seq_length": seq_length, "scale": scale, "h_transposed": h_transposed, "max_sms": max_sms, "num_stages": num_stages,
+                 "evict_first": evict_first})[0]

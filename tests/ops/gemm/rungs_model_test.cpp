@@ -4,18 +4,24 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <tilejit/ladder.hpp>
 #include <tilejit/tilejit.hpp>
 
 #include "arch/arch.hpp"
+#include "ops/common/op_flags.hpp"
+#include "ops/common/trial.hpp"
 #include "ops/gemm/gemm.hpp"
 #include "ops/gemm/lists.hpp"
 #include "ops/gemm/problem.hpp"
 #include "pipeline.hpp"
 #include "sched/schedule.hpp"
+#include "support/expect.hpp"
 #include "support/model_runtime.hpp"
 
 using namespace tj;
@@ -119,21 +125,89 @@ TEST_CASE("the last rung has two consumers, whatever the sizes: at the sample's 
     }
 }
 
-TEST_CASE("the last rung is the op's own kernel, also a measured one, where its blocks have two consumers") {
-  const arch::Arch& arch = *arch::find("sm_90a");
-  GemmConfig config;
-  const ops::ProblemKey problem = ops::gemm_problem_key(config);
-  int several = 0, single = 0;
-  for (const ops::RankedGemm& ranked : ops::rank_gemm(ops::gemm_sizes(config), ops::gemm_kernel(problem.kind), arch)) {
-    const ops::Kernel own = ops::gemm_op().kernel_of(problem, ranked.choice.number());
-    const ops::Kernel last = ops::rung_kernel(ops::gemm_op(), problem, 10, arch, [&] { return own; });
-    const bool two = ops::gemm_consumers(ranked.choice, arch) >= 2;
-    ++(two ? several : single);
-    CHECK((last == own) == two);
-    CHECK(ops::gemm_consumers(ops::GemmChoice::of(last.choice), arch) >= 2);
-    CHECK(!(ops::rung_kernel(ops::gemm_op(), problem, 9, arch, [&] { return own; }) == own));
+TEST_CASE(
+    "the last rung is one kernel for calls and for tools; the op's own, also a measured one, where that is such a "
+    "kernel") {
+  for (const char* name : {"sm_90a", "sm_100a", "sm_103a"}) {
+    CAPTURE(name);
+    const arch::Arch& arch = *arch::find(name);
+    GemmConfig config;
+    const ops::ProblemKey problem = ops::gemm_problem_key(config);
+    const ops::Kernel last = ops::rung_kernel(ops::gemm_op(), problem, 10, arch);
+    const ops::Flags flags{{"rung", {"v10"}}, {"dtype", {"f16"}}};
+    const auto requests = ops::gemm_op().requests_for(flags, arch);
+    REQUIRE(requests.size() == 1);
+    CHECK(requests.front().name == ops::gemm_op().request_of(last).name);
+    for (const ops::Trial& trial : ops::gemm_op().trials(flags, arch))
+      CHECK(ops::GemmChoice::of(trial.choice.value()) == ops::GemmChoice::of(last.choice));
+    int several = 0, others = 0;
+    for (const ops::RankedGemm& ranked :
+         ops::rank_gemm(ops::gemm_sizes(config), ops::gemm_kernel(problem.kind), arch)) {
+      const ops::Kernel own = ops::gemm_op().kernel_of(problem, ranked.choice.number());
+      const ops::Kernel measured = ops::rung_kernel(ops::gemm_op(), problem, 10, arch, [&] { return own; });
+      const bool is = ops::gemm_is_last_rung(ops::gemm_kernel(own.small_key), arch);
+      ++(is ? several : others);
+      CHECK(measured == (is ? own : last));
+      CHECK(ops::gemm_consumers(ops::GemmChoice::of(measured.choice), arch) >= 2);
+      CHECK(!(ops::rung_kernel(ops::gemm_op(), problem, 9, arch, [&] { return own; }) == own));
+    }
+    CHECK((several > 1 && others > 0));
+    for (const std::int64_t m : {100, 300, 5000}) {  // with sizes, tools make what a call of them takes
+      config.m = m;
+      ops::Flags sized = flags;
+      sized["m"] = {std::to_string(m)}, sized["n"] = {"4096"}, sized["k"] = {"4096"};
+      const auto needed = ops::gemm_op().needed_kernels(
+          sized, arch, {[&](const ops::ProblemKey& of) { return ops::gemm_op().choose(of, arch); }, {}});
+      const ops::Kernel sized_last = ops::rung_kernel(ops::gemm_op(), ops::gemm_problem_key(config), 10, arch);
+      REQUIRE(!needed.empty());
+      CHECK(std::count_if(needed.begin(), needed.end(), [&](const ops::NeededKernel& each) {
+              return each.op == &ops::gemm_op() && each.kernel == sized_last;
+            }) == 1);
+    }
   }
-  CHECK((several > 1 && single > 0));
+}
+
+TEST_CASE("in tensor memory the last rung multiplies in pairs of blocks, each of two consumers, where d has the rows") {
+  for (const char* name : {"sm_100a", "sm_103a"})
+    for (const auto& [m, n, k] : {std::array{128, 128, 128},
+                                  {512, 512, 512},
+                                  {2048, 2048, 2048},
+                                  {4096, 4096, 4096},
+                                  {8192, 8192, 8192},
+                                  {300, 64, 8}}) {
+      GemmConfig config;
+      config.m = m, config.n = n, config.k = k;
+      const arch::Arch& arch = *arch::find(name);
+      const ops::Kernel last = ops::rung_kernel(ops::gemm_op(), ops::gemm_problem_key(config), 10, arch);
+      const ops::Request request = ops::gemm_op().request_of(last);
+      CAPTURE(request.name);
+      const graph::Graph graph = choose(ops::gemm_op(), request, arch).candidate.graph;
+      CHECK(ops::gemm_consumers(ops::GemmChoice::of(last.choice), arch) == 2);
+      CHECK(graph.pairs == (m > 256));
+      CHECK(graph.cluster == (m > 256 ? 2 : 1));
+    }
+}
+
+TEST_CASE("an arch without the ladder refuses every rung by name, the last one too, in calls and in tools") {
+  for (const auto& [name, next] : {std::pair{"sm_100", "; TJ_TARGET=sm_100a has v1 to v10"},
+                                   {"sm_103", "; TJ_TARGET=sm_103a has v1 to v10"},
+                                   {"sm_120a", ""},
+                                   {"sm_80", ""},
+                                   {"gfx1100", ""},
+                                   {"gfx1201", ""}}) {
+    const arch::Arch& arch = *arch::find(name);
+    CAPTURE(name);
+    const std::string wanted = std::string("gemm: rung is v10; allowed on ") + name + ": 0 (none)" + next;
+    const ops::ProblemKey problem = ops::gemm_problem_key(GemmConfig{});
+    CHECK(testing::error_of([&] { ops::rung_kernel(ops::gemm_op(), problem, 10, arch); }).message == wanted);
+    const ops::Flags flags{{"rung", {"v10"}}, {"dtype", {"f16"}}};
+    CHECK(testing::error_of([&] { ops::gemm_op().requests_for(flags, arch); }).message == wanted);
+    CHECK(testing::error_of([&] { ops::gemm_op().trials(flags, arch); }).message == wanted);
+    const ops::Kernel third = ops::rung_kernel(ops::gemm_op(), problem, 3, arch);
+    const std::string refused =
+        testing::error_of([&] { choose(ops::gemm_op(), ops::gemm_op().request_of(third), arch); }).message;
+    CHECK(refused == std::string("gemm: rung is v3; allowed on ") + name + ": 0 (none)" + next);
+  }
 }
 
 TEST_CASE("the last rung is the op's own kernel, of the same key") {
