@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <map>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include <tilejit/ladder.hpp>
@@ -189,15 +188,19 @@ TEST_CASE("in tensor memory the last rung multiplies in pairs of blocks, each of
 }
 
 TEST_CASE("an arch without the ladder refuses every rung by name, the last one too, in calls and in tools") {
-  for (const auto& [name, next] : {std::pair{"sm_100", "; TJ_TARGET=sm_100a has v1 to v10"},
-                                   {"sm_103", "; TJ_TARGET=sm_103a has v1 to v10"},
-                                   {"sm_120a", ""},
-                                   {"sm_80", ""},
-                                   {"gfx1100", ""},
-                                   {"gfx1201", ""}}) {
+  struct Row {
+    const char *name, *next;
+  };
+  for (const Row& row : {Row{"sm_100", "; TJ_TARGET=sm_100a has v1 to v10"},
+                         {"sm_103", "; TJ_TARGET=sm_103a has v1 to v10"},
+                         {"sm_120a", ""},
+                         {"sm_80", ""},
+                         {"gfx1100", ""},
+                         {"gfx1201", ""}}) {
+    const std::string name = row.name, next = row.next;
     const arch::Arch& arch = *arch::find(name);
     CAPTURE(name);
-    const std::string wanted = std::string("gemm: rung is v10; allowed on ") + name + ": 0 (none)" + next;
+    const std::string wanted = "gemm: rung is v10; allowed on " + name + ": 0 (none)" + next;
     const ops::ProblemKey problem = ops::gemm_problem_key(GemmConfig{});
     CHECK(testing::error_of([&] { ops::rung_kernel(ops::gemm_op(), problem, 10, arch); }).message == wanted);
     const ops::Flags flags{{"rung", {"v10"}}, {"dtype", {"f16"}}};
@@ -206,7 +209,7 @@ TEST_CASE("an arch without the ladder refuses every rung by name, the last one t
     const ops::Kernel third = ops::rung_kernel(ops::gemm_op(), problem, 3, arch);
     const std::string refused =
         testing::error_of([&] { choose(ops::gemm_op(), ops::gemm_op().request_of(third), arch); }).message;
-    CHECK(refused == std::string("gemm: rung is v3; allowed on ") + name + ": 0 (none)" + next);
+    CHECK(refused == "gemm: rung is v3; allowed on " + name + ": 0 (none)" + next);
   }
 }
 
