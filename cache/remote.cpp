@@ -14,6 +14,7 @@
 #include "cache/remote_format.hpp"
 #include "support/fail.hpp"
 #include "support/patience.hpp"
+#include "support/process_end.hpp"
 #include "support/secret_file.hpp"
 #include "support/text.hpp"
 
@@ -53,6 +54,15 @@ struct RemoteLayer::Call {
     bytes.append(piece);
     return true;
   }
+  void end(RemoteAnswer said, std::string why) {
+    {
+      const std::lock_guard lock(mutex);
+      answer = said;
+      thrown = std::move(why);
+      ended = true;
+    }
+    bell.ring();
+  }
 };
 
 RemoteLayer::RemoteLayer(Remote functions, const std::string& keys_path, LogFunction log,
@@ -82,6 +92,8 @@ RemoteAnswer RemoteLayer::ask(const char* function, const std::shared_ptr<Call>&
   const auto task = [functions = functions_, call, work = std::move(work)] {
     RemoteAnswer answer = RemoteAnswer::failed;
     std::string thrown;
+    const auto gone = [&call] { call->end(RemoteAnswer::failed, "it calls exit()"); };
+    const support::IfExitComes if_exit_comes(gone);
     try {
       if (!call->given_up.load()) answer = work(*functions, *call);
     } catch (const std::exception& error) {
@@ -91,13 +103,7 @@ RemoteAnswer RemoteLayer::ask(const char* function, const std::shared_ptr<Call>&
     } catch (...) {
       thrown = "it threw something that is no std::exception";
     }
-    {
-      const std::lock_guard lock(call->mutex);
-      call->answer = answer;
-      call->thrown = std::move(thrown);
-      call->ended = true;
-    }
-    call->bell.ring();
+    call->end(answer, std::move(thrown));
   };
   try {
     if (!queue_->add(task)) return RemoteAnswer::failed;  // the runtime ends

@@ -1,6 +1,8 @@
 // See maker.hpp.
 #include "maker.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -44,25 +46,40 @@ std::unique_ptr<LoadedKernel> loaded_kernel(const std::shared_ptr<launch::Driver
   return made;
 }
 
-/// A turn, given back with this; also none, where the time to wait for it was over.
+/// A turn, given back with this, or by exit() in it; also none, where the time to wait for it was over.
 class KernelMaker::Taken {
  public:
   Taken(Making& of, bool taken) : of_(taken ? &of : nullptr) {
-    if (taken) of.since.store(0);  // a forked child finds that of its parent
+    if (!taken) return;
+    of.since.store(0);  // a forked child finds that of its parent
+    of.holder.store(::gettid());
   }
-  ~Taken() {
-    if (of_ == nullptr) return;
-    of_->since.store(0);
-    of_->turn.unlock();
-  }
+  ~Taken() { give_back(); }
   Taken(const Taken&) = delete;
   Taken& operator=(const Taken&) = delete;
+  /// The lock of other processes goes with it.
+  void keep(std::shared_ptr<void> across_processes) { across_processes_ = std::move(across_processes); }
   void making() {
     if (of_ != nullptr) of_->since.store(Clock::now().time_since_epoch().count());
   }
 
  private:
+  void give_back() {
+    across_processes_.reset();
+    Making* const of = std::exchange(of_, nullptr);
+    if (of == nullptr) return;
+    of->since.store(0);
+    of->holder.store(0);
+    of->turn.unlock();
+  }
+  struct GivesBack {
+    Taken& taken;
+    void operator()() const { taken.give_back(); }
+  };
   Making* of_;
+  std::shared_ptr<void> across_processes_;
+  const GivesBack gives_back_{*this};
+  const support::IfExitComes if_exit_comes_{gives_back_};
 };
 
 KernelMaker::Place& KernelMaker::place_of(const std::string& key) {
@@ -139,9 +156,8 @@ Artifact KernelMaker::make_alone(const Wanted& what, const Source& source) {
   const bool own_turn = wait_for_turn(making, name, waited);
   Taken taken(making, own_turn);
   auto made_by_thread = kept(making);
-  const auto across_processes = own_turn && !made_by_thread
-                                    ? wait_for_processes({text_hex(what), what.key.compiler_hex}, name, waited)
-                                    : nullptr;  // who has the turn has that lock, too
+  if (own_turn && !made_by_thread)  // who has the turn has that lock, too
+    taken.keep(wait_for_processes({text_hex(what), what.key.compiler_hex}, name, waited));
   if (waited) count_wait(since);
   if (made_by_thread) {
     count([](Counts& counts) { ++counts.counters.shared; });
@@ -286,11 +302,13 @@ std::unique_ptr<LoadedKernel> KernelMaker::load(const ops::Maker& op, const ops:
   return load_once(op, request, target, driver, device, make_anew(*what));
 }
 
-/// False when the time is over. The thread with the turn may first wait as long for another process. The limit of the
-/// threads that wait for it counts only from then: otherwise all of them would make the kernel at once.
+/// False when the time is over, and at once where this thread has the turn: the kernel is made here, then. The thread
+/// with the turn may first wait as long for another process. The limit of the threads that wait for it counts only from
+/// then: otherwise all of them would make the kernel at once.
 bool KernelMaker::wait_for_turn(Making& making, const std::string& name, bool& waited) {
   constexpr std::chrono::milliseconds kLongestStep{200};
   if (making.turn.try_lock()) return true;
+  if (making.holder.load() == ::gettid()) return false;  // a function of the user's that it calls wants the kernel, too
   waited = true;
   support::Patience patience(settings_.wait_limit_s), longest(2 * settings_.wait_limit_s);
   while (!making.turn.try_lock_for(patience.step(kLongestStep))) {

@@ -2,7 +2,8 @@
 //
 // Decides who makes a kernel when several ask for it at once, how long the others wait, and what is said meanwhile. The
 // steps of making are pipeline.hpp's. Invariant: whoever waits ends: with the kernel, with an error, or with a kernel
-// of its own after the limit. The end of the runtime or the process ends waits of the library's own threads.
+// of its own after the limit. Nobody waits for a thread in exit(): it
+// gives its turn back. The end of the runtime or the process ends waits of the library's own threads.
 #pragma once
 
 #include <atomic>
@@ -114,7 +115,8 @@ class KernelMaker {
   struct Making {
     support::Turn turn;
     std::atomic<std::chrono::steady_clock::rep> since{
-        0};  ///< when the thread with the turn had waited for other processes; 0: not yet
+        0};                      ///< when the thread with the turn had waited for other processes; 0: not yet
+    std::atomic<int> holder{0};  ///< the thread with the turn, by its number; 0: none
     support::Mutex mutex;
     std::optional<Artifact> kept;  ///< for the runtime's other devices and callers
   };

@@ -11,6 +11,7 @@
 #include "manifest.hpp"
 #include "stage_line.hpp"
 #include "support/fail.hpp"
+#include "support/process_end.hpp"
 #include "support/text.hpp"
 #include "support/uncancelled.hpp"
 
@@ -42,7 +43,7 @@ std::string KernelMaker::text_hex(const Wanted& what) {
 
 std::shared_ptr<const Source> KernelMaker::source_of(Wanted& what) {
   Place& place = what.place;
-  const std::lock_guard turn(place.writes_text);
+  const support::HeldTurn turn(place.writes_text);
   {
     const std::lock_guard lock(place.mutex);
     if (auto made_before = place.source.lock()) return made_before;

@@ -19,6 +19,7 @@
 #include "runtime_impl.hpp"
 #include "support/fail.hpp"
 #include "support/fork_safe.hpp"
+#include "support/process_end.hpp"
 #include "support/uncancelled.hpp"
 #include "support/workers.hpp"
 
@@ -185,6 +186,8 @@ void Preparation::Impl::make(Runtime::Impl& inside, std::size_t at) {
   }
   const auto is_over = [this, cancelled] { return cancelled->load() || Clock::now() >= limit; };
   const support::Workers::WaitLimit waits(is_over);
+  const auto gone = [this, at] { leave_out(at, true); };
+  const support::IfExitComes if_exit_comes(gone);
   PreparedKernel result;
   result.report.name = wanted.request.name;
   try {

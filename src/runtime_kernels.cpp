@@ -20,6 +20,7 @@
 #include "placement.hpp"
 #include "support/fail.hpp"
 #include "support/fork_safe.hpp"
+#include "support/process_end.hpp"
 #include "support/seconds.hpp"
 #include "support/uncancelled.hpp"
 
@@ -191,6 +192,8 @@ class Runtime::Impl::FoundOnDisk {
   void work() {
     if (in_child()) return;  // nobody waits for this thread there
     for (std::size_t at; (at = next_.fetch_add(1)) < kernels_.size();) {
+      const auto gone = [this, at] { tell(at); };
+      const support::IfExitComes if_exit_comes(gone);
       try {
         if (!is_again(at)) load(kernels_[at], results_[at]);
       } catch (abi::__forced_unwind&) {  // the thread ends in a function of the user's; nobody waits for its kernel

@@ -59,8 +59,8 @@ enum class GateForm : std::int32_t {
 /// Lists never lead out of these tensors: bounds outside of 0 to T count as the nearest, an end before its beginning as
 /// no tokens, a slot that there is not as -1. By bounds that fall, sequences may share tokens, whose o is that of
 /// any. In chunks they share none: bounds are moved so that none falls (src/ops/delta_chunks/README.md). Slots that two
-/// sequences write hold either's state, each element and scale from any. TJ_CHECK=1 refuses the call, and names the
-/// first bad entry.
+/// sequences write hold either's state, each element and scale from any. The CPU model may report either race.
+/// TJ_CHECK=1 refuses the call, and names the first bad entry.
 ///
 /// Few tokens a sequence are taken one after the other: reading and writing states bounds the time. On sm_90a many are
 /// taken in chunks of 64, in two launches a range of chunks. The workspace is 18 KB for a chunk and head, and with

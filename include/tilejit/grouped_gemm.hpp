@@ -48,8 +48,8 @@ enum class Grouping : std::int32_t { ends = 0, counts = 1, rows = 2, depths = 3 
 /// Legal ends are 0 to M, none below the one before it; legal counts 0 to R. With other values still no memory but
 /// these tensors' is touched. An end counts as 0 to M (to K with depths, of e4m3 as the next multiple of 128), and a
 /// group that ends before it begins is empty. A count is 0 to R. A row that names no group has none. Where ends fall,
-/// rows may have two groups: d then has either's. With TJ_CHECK=1 a call reads the list first, and names the first bad
-/// entry.
+/// rows may have two groups: d then has either's, and the CPU model may report the race. With TJ_CHECK=1 a call reads
+/// the list first, and names the first bad entry.
 ///
 /// e4m3: on the archs that GemmArgs names. Scales of blocks, f32: scale_a [M, ceil(K / 128)], or [G, R, ceil(K / 128)]
 /// with counts; scale_b [G, ceil(N / 128), ceil(K / 128)] or [G, N, ceil(K / 128)]. Their orders and alignment are

@@ -23,7 +23,7 @@ namespace tj {
 /// - ready: compiled, cached and loaded;
 /// - failed: `error` says why;
 /// - left_out: not begun before cancel(), the time limit or the runtime's end, or only waited for when one of the first
-///   two came.
+///   two came, or its thread has called exit().
 enum class PrepareState { waiting, making, ready, failed, left_out };
 
 struct PreparedKernel {

@@ -20,6 +20,7 @@
 #include "support/environment.hpp"
 #include "support/fail.hpp"
 #include "support/fork_safe.hpp"
+#include "support/process_end.hpp"
 
 namespace tj::compile {
 namespace {
@@ -122,7 +123,7 @@ class Hiprtc final : public Compiler {
   }
 
   Binary compile(const Job& job) override {
-    const std::lock_guard turn(one_at_a_time());
+    const support::HeldTurn turn(one_at_a_time());
     const LibraryCall call(CompilerLibrary::hiprtc);
     const Api& api = opened();
     refuse_aborting_arch(api.version, job.arch, api.path);

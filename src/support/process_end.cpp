@@ -38,6 +38,7 @@ constinit std::atomic<int> ender{0};  ///< the thread that ends the process
 // This thread's, which would wait for itself; whether it is in exit(). A forked child has the forking thread's.
 thread_local constinit int own = 0;
 thread_local constinit bool ends_here = false;
+thread_local constinit IfExitComes* newest = nullptr;
 
 void wait_for_others(std::chrono::seconds most) {
   const auto until = std::chrono::steady_clock::now() + most;
@@ -67,6 +68,7 @@ bool take_end() noexcept {
 [[noreturn]] void stay() noexcept {
   int before = 0;
   ::pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+  IfExitComes::call_all();
   end_first();
   under_way.fetch_sub(own);
   own = 0;
@@ -79,6 +81,7 @@ void at_end() {
   if (!take_end()) stay();
   ends_here = true;
   ending.store(true);
+  IfExitComes::call_all();
   if (late.load() || under_way.load() <= own) return;
   end_first();
   wait_for_others(kTime);
@@ -106,8 +109,16 @@ bool in_exit() noexcept {
 /// exit() calls this before all handlers, in the thread that ends the process. The wait stands here, as a handler that
 /// a library registers meanwhile would run before ours.
 void at_thread_exit(void*) {
-  if (!ends_elsewhere() && under_way.load() <= own) return;
+  if (newest == nullptr && !ends_elsewhere() && under_way.load() <= own) return;
   if (in_exit()) at_end();
+}
+
+void know_this_thread() noexcept {
+  thread_local constinit bool known = false;
+  if (known) [[likely]]
+    return;
+  known = true;
+  at_thread_end(&at_thread_exit, nullptr);
 }
 
 /// A child waits for no thread of its parent, and it has not begun to end unless this very thread is in exit().
@@ -153,12 +164,8 @@ int register_handler(void (*run)(void*), void* argument, void* library) {
 }  // namespace
 
 void may_end_here() {
-  thread_local constinit bool known = false;
   require_locks();
-  if (known) [[likely]]
-    return;
-  known = true;
-  at_thread_end(&at_thread_exit, nullptr);
+  know_this_thread();
 }
 
 bool process_is_ending() noexcept { return ending.load(); }
@@ -222,6 +229,21 @@ BeforeEnd::~BeforeEnd() {
   --own;
   under_way.fetch_sub(1);
   ended.ring();
+}
+
+IfExitComes::IfExitComes(FunctionRef<void()> gone) noexcept : gone_(gone), older_(newest) {
+  know_this_thread();
+  newest = this;
+}
+
+IfExitComes::~IfExitComes() { newest = older_; }
+
+void IfExitComes::call_all() noexcept {
+  while (newest != nullptr) {
+    IfExitComes& each = *newest;
+    newest = each.older_;
+    each.gone_();
+  }
 }
 
 }  // namespace tj::support

@@ -14,6 +14,7 @@
 #include <string_view>
 
 #include "support/fork_safe.hpp"
+#include "support/function_ref.hpp"
 
 namespace tj::support {
 
@@ -79,6 +80,41 @@ class BeforeEnd {
  private:
   bool begun_;
   std::uint32_t generation_;
+};
+
+/// A thread in exit() never comes back to what it was in. While this lives, exit() in the calling thread first calls
+/// `gone`, once: others wait for that work no more. What is newer comes first. `gone` throws nothing. It calls nothing
+/// of the user's. Those of a thread end in the reverse order, as locals do.
+class IfExitComes {
+ public:
+  explicit IfExitComes(FunctionRef<void()> gone) noexcept;
+  ~IfExitComes();
+  IfExitComes(const IfExitComes&) = delete;
+  IfExitComes& operator=(const IfExitComes&) = delete;
+  /// Of the calling thread, all that are there.
+  static void call_all() noexcept;
+
+ private:
+  const FunctionRef<void()> gone_;
+  IfExitComes* const older_;
+};
+
+/// A turn of the calling thread's, in which functions of the user's may be called. exit() there gives it back.
+class HeldTurn {
+ public:
+  explicit HeldTurn(Turn& turn) noexcept : turn_((turn.lock(), turn)), if_exit_comes_(gives_back_) {}
+  ~HeldTurn() { turn_.unlock(); }
+  HeldTurn(const HeldTurn&) = delete;
+  HeldTurn& operator=(const HeldTurn&) = delete;
+
+ private:
+  struct GivesBack {
+    Turn& turn;
+    void operator()() const { turn.unlock(); }
+  };
+  Turn& turn_;
+  const GivesBack gives_back_{turn_};
+  const IfExitComes if_exit_comes_;
 };
 
 }  // namespace tj::support

@@ -5,9 +5,13 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -22,11 +26,33 @@
 
 namespace tj::support {
 
+/// One of the library's own.
+struct Workers::Thread {
+  enum class Stage { works, ends, in_exit };
+  /// The first one stays.
+  void come_to(Stage next) noexcept {
+    Stage before = Stage::works;
+    stage.compare_exchange_strong(before, next);
+    bell.ring();
+  }
+  /// Waits until it does; false where it is in exit() instead.
+  bool comes_to_its_end() noexcept {
+    for (;;) {
+      const std::uint32_t rung = bell.rung();
+      if (const Stage now = stage.load(); now != Stage::works) return now == Stage::ends;
+      bell.wait(rung, std::chrono::hours(1));
+    }
+  }
+  std::atomic<Stage> stage{Stage::works};
+  Bell bell;
+  pthread_t id{};  ///< under the mutex, and of stop() afterwards
+};
+
 struct Workers::State {
   Mutex mutex;  ///< of what is below, and of the queues
   bool stopped = false;
   std::uint32_t generation = process_generation();
-  std::vector<pthread_t> threads;  ///< begun, and not joined
+  std::vector<std::shared_ptr<Thread>> threads;  ///< begun, and not joined
   std::vector<std::weak_ptr<Queue>> queues;
 
   /// Lets go of those that have ended. It waits for none: what is local to a thread may take long to be destroyed, and
@@ -34,36 +60,52 @@ struct Workers::State {
   void join_ended() {
     if (generation != process_generation()) threads.clear();
     generation = process_generation();
-    std::erase_if(threads, [](pthread_t thread) { return ::pthread_tryjoin_np(thread, nullptr) == 0; });
+    std::erase_if(threads, [](const auto& thread) { return ::pthread_tryjoin_np(thread->id, nullptr) == 0; });
   }
 };
 
 namespace {
 
 thread_local constinit const Workers::Queue* works_at = nullptr;  ///< of a thread that is none of the program's
+thread_local constinit bool counts = false;                       ///< among its queue's threads
 thread_local constinit Workers::WaitLimit* wait_limit = nullptr;
 
-using Kept = std::shared_ptr<Workers::Queue>;
+}  // namespace
 
-/// Comes behind the destructors of all that tasks have made local to the thread: these may ask about the queue.
-void leave(void* kept) {
-  works_at = nullptr;
-  delete static_cast<Kept*>(kept);
-}
+/// What a thread has until all is destroyed that tasks have made local to it, which may ask about the queue.
+struct Workers::Kept {
+  Kept(std::shared_ptr<Queue> queue, std::shared_ptr<Thread> own) : of(std::move(queue)), thread(std::move(own)) {}
+  /// Comes behind those destructors.
+  static void leave(void* kept) {
+    works_at = nullptr;
+    const std::unique_ptr<Kept> all(static_cast<Kept*>(kept));
+    all->thread->come_to(Thread::Stage::ends);
+  }
+  const std::shared_ptr<Queue> of;
+  const std::shared_ptr<Thread> thread;
+  struct Goes {
+    const Kept& kept;
+    void operator()() const {
+      kept.of->lose_thread();
+      kept.thread->come_to(Thread::Stage::in_exit);
+    }
+  };
+  const Goes goes{*this};
+  std::optional<IfExitComes> if_exit_comes;
+};
 
 /// Waits without the mutex. A thread whose own end stops its workers waits for the others alone, and a child forked in
-/// the meantime for none.
-void join(const std::vector<pthread_t>& threads, std::uint32_t generation) noexcept {
-  for (const pthread_t thread : threads) {
+/// the meantime for none. Nobody waits for a thread in exit().
+void Workers::join(const std::vector<std::shared_ptr<Thread>>& threads, std::uint32_t generation) noexcept {
+  for (const auto& thread : threads) {
     if (generation != process_generation()) return;
-    if (::pthread_equal(thread, ::pthread_self()) != 0)
-      ::pthread_detach(thread);
+    const bool own = ::pthread_equal(thread->id, ::pthread_self()) != 0;
+    if (own || !thread->comes_to_its_end())
+      ::pthread_detach(thread->id);
     else
-      ::pthread_join(thread, nullptr);
+      ::pthread_join(thread->id, nullptr);
   }
 }
-
-}  // namespace
 
 Workers::Workers() : state_(std::make_shared<State>()) {}
 
@@ -78,7 +120,7 @@ std::shared_ptr<Workers::Queue> Workers::queue(int most) {
 /// Nothing is allocated: a runtime can end where there is no memory. Tasks go without the lock, and before the wait:
 /// who waits for one learns that it is gone.
 void Workers::stop() {
-  std::vector<pthread_t> all;
+  std::vector<std::shared_ptr<Thread>> all;
   const std::uint32_t generation = process_generation();
   for (bool more = true; more;) {
     std::shared_ptr<Queue> of;
@@ -131,10 +173,10 @@ void Workers::Queue::forget_parents() {
 bool Workers::Queue::begin_threads(std::string* problem) {
   const SignalsBlocked blocked;
   while (threads_ < most_ && static_cast<std::size_t>(threads_) < waiting_.size() + running_.size()) {
-    pthread_t thread{};
-    auto kept = std::make_unique<Kept>(shared_from_this());
+    const auto thread = std::make_shared<Thread>();
+    auto kept = std::make_unique<Kept>(shared_from_this(), thread);
     state_->threads.reserve(state_->threads.size() + 1);
-    if (const int error = ::pthread_create(&thread, nullptr, &work, kept.get()); error != 0) {
+    if (const int error = ::pthread_create(&thread->id, nullptr, &work, kept.get()); error != 0) {
       *problem = errno_text(error);
       return false;
     }
@@ -179,6 +221,7 @@ void Workers::Queue::go_on() {
 bool Workers::Queue::take(std::shared_ptr<Task>& task) {
   if (waiting_.empty()) {
     --threads_;
+    counts = false;
     return false;
   }
   try {
@@ -208,6 +251,7 @@ void Workers::Queue::lose(std::shared_ptr<Task>& task) {
   task.reset();
   const std::lock_guard lock(state_->mutex);
   --threads_;
+  counts = false;
   if (state_->stopped || process_is_ending()) return;
   try {
     std::string problem;
@@ -216,10 +260,24 @@ void Workers::Queue::lose(std::shared_ptr<Task>& task) {
   }
 }
 
+/// It is in exit(), and works at nothing any more. Where it was the last one, nobody begins what waits.
+void Workers::Queue::lose_thread() noexcept {
+  for (bool more = true; more;) {
+    std::shared_ptr<Task> dropped;
+    const std::lock_guard lock(state_->mutex);
+    if (generation_ != process_generation()) return;
+    if (std::exchange(counts, false)) --threads_;
+    more = threads_ == 0 && (dropped = drop()) != nullptr;
+  }
+}
+
 void* Workers::Queue::work(void* kept) {
-  Queue& queue = **static_cast<Kept*>(kept);
-  at_thread_end(&leave, kept);
+  Kept& all = *static_cast<Kept*>(kept);
+  Queue& queue = *all.of;
+  at_thread_end(&Kept::leave, kept);
+  all.if_exit_comes.emplace(all.goes);
   works_at = &queue;
+  counts = true;
   for (std::shared_ptr<Task> task;;) {
     const BeforeEnd before_end;
     {

@@ -6,7 +6,7 @@
 //
 // A fork: the child has none of these threads. Its next call of a queue there starts threads of its own, and tasks that
 // were under way in the parent begin anew. The process's end: no task begins any more, and the process waits for those
-// that have begun (process_end.hpp).
+// that have begun (process_end.hpp). It waits for no thread that is in exit() itself, which never comes back.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +16,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "support/function_ref.hpp"
 
@@ -34,7 +35,8 @@ class Workers {
 
   /// A queue of which `most` tasks are worked at at once. It may outlive this.
   std::shared_ptr<Queue> queue(int most);
-  /// Destroys all tasks that have not begun, and waits for the others. No queue takes any afterwards. No task calls it.
+  /// Destroys all tasks that have not begun, and waits for the others but those whose thread is in exit(). No queue
+  /// takes any afterwards. No task calls it.
   void stop();
   bool stopped() const;
   /// Why the calling thread, one of some workers, is to wait for nobody else any more: the process is ending, the
@@ -46,6 +48,9 @@ class Workers {
 
  private:
   struct State;
+  struct Thread;
+  struct Kept;
+  static void join(const std::vector<std::shared_ptr<Thread>>& threads, std::uint32_t generation) noexcept;
   using Tasks = std::deque<std::shared_ptr<Task>>;
   std::shared_ptr<State> state_;
 };
@@ -91,6 +96,7 @@ class Workers::Queue : public std::enable_shared_from_this<Workers::Queue> {
   bool begin_threads(std::string* problem);
   void forget_parents();
   void lose(std::shared_ptr<Task>& task);
+  void lose_thread() noexcept;
 
   // Guarded by the workers' mutex.
   const std::shared_ptr<State> state_;

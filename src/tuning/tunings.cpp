@@ -7,6 +7,7 @@
 #include "ops/common/graph_choice.hpp"
 #include "support/fail.hpp"
 #include "support/lasting.hpp"
+#include "support/process_end.hpp"
 #include "support/text.hpp"
 #include "support/uncancelled.hpp"
 
@@ -173,7 +174,7 @@ const TunedTable& Tunings::table(Device device) {
 const TunedTable& Tunings::load(Device device) {
   const support::Uncancelled whole;
   const TunedMachine machine = this->machine(device);
-  const std::lock_guard turn(reading_);
+  const support::HeldTurn turn(reading_);
   Known& known = known_[place_of(device)];
   const std::int64_t changed_ns = store_ != nullptr ? store_->changed_ns() : 0;
   const TunedTable* present = known.table.load(std::memory_order_acquire);
@@ -228,7 +229,7 @@ bool Tunings::keep(Device device, const ops::Op& op, const ops::Problem& problem
                                                        tuning_entry(machine, op, problem, chosen.name, measured_us));
   if (asked_) asked_(machine, op, problem, chosen.name);
   if (!served(device)) return kept;
-  const std::lock_guard turn(reading_);
+  const support::HeldTurn turn(reading_);
   std::vector<NamedTuning> list = read(machine);
   const std::lock_guard lock(mutex_);
   Known& known = known_[place_of(device)];

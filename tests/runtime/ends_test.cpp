@@ -4,12 +4,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -200,6 +202,130 @@ TEST_CASE("a call goes on waiting for another process where a list beside it was
   held.reset();
   call.join();
   CHECK(machine.nvrtc.compiles() == 2);
+}
+
+/// How a child ends whose log sink calls exit() in one of the library's threads: main returns beside it, or the sink
+/// comes to the end first.
+enum class First { main, sink };
+
+/// 0: the runtime's end, which a static object's destructor is, waits for no thread in exit().
+int sinks_call_exit(Machine& machine, First first, int threads) {
+  return tj::testing::wait_for(tj::testing::start_child([&] {
+    ::alarm(100);
+    static std::atomic<int> inside{0};
+    std::atexit([] { ::_exit(0); });
+    tj::Options options = machine.options();
+    options.use_disk_cache = false;
+    options.log_level = tj::LogLevel::trace;
+    options.log_sink = [first](tj::LogLevel, std::string_view) {
+      ++inside;
+      while (first == First::main && !tj::support::process_is_ending()) std::this_thread::yield();
+      std::exit(5);
+    };
+    static tj::Runtime runtime(options);
+    static tj::Preparation& list = *new tj::Preparation(runtime, {.threads = threads});
+    std::atexit([] {
+      if (list.wait().ready != 0) ::_exit(7);  // which does not wait for them, either
+    });
+    for (int i = 0; i < threads; ++i) list.add(attention({}, i == 1));
+    while (inside == 0) std::this_thread::yield();
+    if (first == First::main) std::exit(3);
+    for (;;) ::pause();
+    return 1;
+  }));
+}
+
+TEST_CASE("a runtime that ends with the process does not wait for its own threads that are in exit()") {
+  Machine machine;
+  for (const First first : {First::main, First::sink})
+    for (const int threads : {1, 2}) {
+      CAPTURE(threads);
+      CHECK(sinks_call_exit(machine, first, threads) == 0);
+    }
+}
+
+/// The same with a remote store's function, and a call of the program's that asks it.
+int remote_calls_exit(Machine& machine, First first) {
+  return tj::testing::wait_for(tj::testing::start_child([&] {
+    ::alarm(100);
+    static std::atomic<bool> inside{false};
+    std::atexit([] { ::_exit(tj::support::process_end_is_late() ? 8 : 0); });
+    tj::Options options = machine.options();
+    tj::Remote remote;
+    remote.trusted = true;
+    remote.time_limit_s = 3000;
+    remote.get = [first](std::string_view, const tj::RemoteSink&) -> tj::RemoteAnswer {
+      inside = true;
+      while (first == First::main && !tj::support::process_is_ending()) std::this_thread::yield();
+      std::exit(5);
+    };
+    options.remote = remote;
+    static tj::Runtime runtime(options);
+    tj::Preparation list(runtime);
+    list.add(attention());
+    while (!inside) std::this_thread::yield();
+    if (first == First::main) std::exit(3);
+    for (;;) ::pause();
+    return 1;
+  }));
+}
+
+TEST_CASE("nobody waits for a remote store's function that has called exit()") {
+  for (const First first : {First::main, First::sink}) {
+    Machine machine;
+    CHECK(remote_calls_exit(machine, first) == 0);
+  }
+}
+
+/// A child whose log sink calls exit() while its thread makes a kernel; a handler then asks for that kernel. 0: it has
+/// it, or a reason. `line`: at which of its lines the sink does.
+int asks_behind_exit(Machine& machine, First first, bool disk, int line) {
+  return tj::testing::wait_for(tj::testing::start_child([&] {
+    ::alarm(100);
+    static tj::Runtime* runtime = nullptr;
+    static std::atomic<bool> inside{false}, armed{true};
+    std::atexit([] {
+      armed = false;
+      try {
+        runtime->warm(config_of(), "sm_90a");
+      } catch (const tj::Error& error) {
+        ::_exit(has(error.message, "ending") ? 0 : 7);
+      }
+      ::_exit(0);
+    });
+    tj::Options options = machine.options();
+    options.use_disk_cache = disk;
+    options.wait_limit_s = 0;  // none
+    options.log_level = tj::LogLevel::trace;
+    options.log_sink = [first, line](tj::LogLevel, std::string_view) {
+      static std::atomic<int> lines{0};
+      if (!armed || ++lines != line) return;
+      inside = true;
+      while (first == First::main && !tj::support::process_is_ending()) std::this_thread::yield();
+      std::exit(5);
+    };
+    runtime = new tj::Runtime(options);
+    std::thread([] {
+      runtime->warm(config_of(), "sm_90a");
+      inside = true;  // there are fewer lines
+    }).detach();
+    while (!inside) std::this_thread::yield();
+    if (first == First::main) std::exit(3);
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    std::exit(4);
+    return 1;
+  }));
+}
+
+TEST_CASE("a call while the process ends does not wait for a kernel whose maker is in exit()") {
+  for (const bool disk : {false, true})
+    for (const First first : {First::main, First::sink})
+      for (int line = 1; line <= 6; ++line) {
+        Machine machine;
+        if (disk) std::filesystem::create_directories(machine.cache_dir());
+        CAPTURE(line);
+        CHECK(asks_behind_exit(machine, first, disk, line) == 0);
+      }
 }
 
 }  // namespace

@@ -240,4 +240,55 @@ TEST_CASE("a thread that has used the library and comes to its own end while the
         })) == 0);
 }
 
+/// A child in which a thread calls exit() with a turn in its hands, as the first one or the second one. 0: the handlers
+/// find the turn free, and were told by what is newer first.
+int exits_with_a_turn(bool first) {
+  return wait_for(start_child([first] {
+    ::alarm(200);
+    static tj::support::Turn turn;
+    static std::atomic<int> order{0};
+    static std::atomic<bool> inside{false};
+    std::atexit([] {
+      while (order != 21) std::this_thread::yield();
+      ::_exit(turn.try_lock() ? 0 : 7);
+    });
+    tj::support::end_first();
+    std::thread([first] {
+      const auto older = [] { order = 10 * order + 1; };
+      const auto newer = [] { order = 10 * order + 2; };
+      const tj::support::IfExitComes one(older);
+      const tj::support::HeldTurn held(turn);
+      const tj::support::IfExitComes two(newer);
+      inside = true;
+      while (!first && !tj::support::process_is_ending()) std::this_thread::yield();
+      std::exit(4);
+    }).detach();
+    while (!inside) std::this_thread::yield();
+    if (first)
+      for (;;) ::pause();
+    std::exit(3);
+    return 5;
+  }));
+}
+
+TEST_CASE("a thread in exit() gives back what others wait for, the newest first") {
+  CHECK(exits_with_a_turn(true) == 0);
+  CHECK(exits_with_a_turn(false) == 0);
+}
+
+TEST_CASE("what a thread would give back in exit() is not called where it goes on") {
+  int called = 0;
+  {
+    const auto gone = [&called] { ++called; };
+    const tj::support::IfExitComes one(gone);
+  }
+  tj::support::Turn turn;
+  {
+    const tj::support::HeldTurn held(turn);
+  }
+  tj::support::IfExitComes::call_all();
+  CHECK(called == 0);
+  CHECK(turn.try_lock());
+}
+
 }  // namespace

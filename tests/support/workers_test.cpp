@@ -4,11 +4,13 @@
 
 #include <doctest/doctest.h>
 #include <pthread.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -19,6 +21,7 @@
 
 #include "support/fork_safe.hpp"
 #include "support/full.hpp"
+#include "support/process_end.hpp"
 #include "support/scratch.hpp"
 
 namespace {
@@ -318,6 +321,49 @@ TEST_CASE("the end of a thread may end its own workers") {
           wait_until([&] { return ended.load(); });
           return 0;
         })) == 0);
+}
+
+/// A child whose handler stops workers while a task of theirs, or what that has made local to its thread, is in exit().
+/// It is the first one there, or the second one. 0: the handler is done with it.
+int stops_beside_exit(bool first, bool of_thread) {
+  return wait_for(start_child([first, of_thread] {
+    ::alarm(60);
+    static Workers& workers = *new Workers();
+    static std::atomic<bool> begun{false}, go{false}, dropped{false};
+    const auto queue = workers.queue(1);
+    std::atexit([] {
+      if (!dropped) ::_exit(8);  // nobody begins what waits
+      workers.stop();
+      ::_exit(0);
+    });
+    const auto leaves = [first] {
+      while (!go || (!first && !tj::support::process_is_ending())) std::this_thread::yield();
+      std::exit(4);
+    };
+    queue->add([leaves, of_thread] {
+      begun = true;
+      if (!of_thread) return leaves();
+      at_end.act = leaves;
+    });
+    std::shared_ptr<void> waits(nullptr, [](void*) { dropped = true; });
+    if (!of_thread) queue->add([waits] { ::_exit(9); });
+    waits.reset();
+    while (!begun) std::this_thread::yield();
+    go = true;
+    tj::support::end_first();  // before the handler
+    if (first)
+      for (;;) ::pause();
+    std::exit(3);
+    return 5;
+  }));
+}
+
+TEST_CASE("the end of workers does not wait for a thread of theirs that is in exit()") {
+  for (const bool first : {false, true}) {
+    CAPTURE(first);
+    CHECK(stops_beside_exit(first, false) == 0);
+    CHECK(stops_beside_exit(first, true) == 0);
+  }
 }
 
 }  // namespace

@@ -70,6 +70,7 @@ TJ_DEVICE void store_scaled(const Place<C>& place, unsigned char* head, long lon
   using L = Layout<C>;
   float factors[L::kRows];
   largest_of_rows<C>(state, factors);
+  dev::warp_sync();  // other lanes have read the scales of these rows, which may lie in the same place
 #pragma unroll
   for (int r = 0; r < L::kRows; r += 4) {
     float four[4];

@@ -146,6 +146,22 @@ TEST_CASE("states of e4m3: all archs" * doctest::skip(testing::left_out())) {
     }
 }
 
+// The model watches global memory where tiles come from a counter.
+TEST_CASE("states of e4m3 in place on a few multiprocessors: lanes that share a row are in order, all archs") {
+  int index = 0;
+  for (const char* target : {"model:gfx1100", "model:gfx90a", "model:sm_80", "model:sm_120a", "model:gfx1201"})
+    for (const bool transposed : {false, true}) {
+      if (testing::thinned_out(index++)) continue;
+      RuleShape shape = scaled(2);
+      shape.in_place = true;
+      shape.transposed = transposed;
+      RuleProblem problem(shape, 51);
+      problem.args.max_sms = 1;
+      CAPTURE(std::string(target));
+      CHECK(problem.run(target) == "");
+    }
+}
+
 namespace {
 
 /// The states of a sequence without a token, which are rounded again and nothing else; beside them are `others` tokens.
