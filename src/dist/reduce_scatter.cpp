@@ -207,13 +207,17 @@ void run_end(const Member& member, const End& end, Stream stream) {
 /// The ends behind all products, of more than two ranks.
 bool ends_last(const Launches& launches) { return launches.scatter.ranks.size > 2; }
 
-/// Products of others' rows take two streams by turns, so that one begins while the last tiles of another are made.
+/// Products of others' rows take two streams by turns, so that one begins while the last tiles of another are made. A
+/// single one needs no second stream: four calls of the driver less.
 void send_sums(const Member& member, const Launches& launches, Stream stream) {
   const Peers& peers = *member.peers;
   const Scatter& scatter = launches.scatter;
-  const Stream other = member.work.get().handle != nullptr ? member.work.get() : stream;
+  std::size_t count = 0;
+  for (const auto& shard : launches.sent) count += shard.size();
+  const bool by_turns = count > 1 && member.work.get().handle != nullptr;
+  const Stream other = by_turns ? member.work.get() : stream;
   Beside work(member.work, stream);
-  work.follow();
+  if (by_turns) work.follow();
   int turn = 0;
   for (std::size_t n = 0; n < launches.sent.size(); ++n) {
     const int to = scatter.ranks.behind(static_cast<int>(n) + 1);

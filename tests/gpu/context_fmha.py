@@ -18,6 +18,7 @@ import os
 import random
 import sys
 
+from context_graphs import check_graphs
 from context_ranks import Ranks, check_never, check_sleepy
 from python_calls import open_package, skip
 
@@ -28,6 +29,7 @@ def options_of():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--library", help="libtilejit.so; the newest below build/ without it")
     parser.add_argument("--check", type=int, default=40, help="random cases of attention, and half as many of products")
+    parser.add_argument("--graphs", type=int, default=1, help="checks of CUDA graphs, each by a new group; what differs is told")
     parser.add_argument("--seed", type=int, default=0, help="0: a new one")
     parser.add_argument("--times", default="", help="rows of sequences that are timed, separated by commas")
     parser.add_argument("--heads", default="32/8", help="of timed calls")
@@ -146,50 +148,6 @@ def check_product(ranks, seed):
     return text, worst_of(torch.equal(*results), distance(results[0], wanted) / LIMITS[result])
 
 
-def check_graph(ranks, name, shapes, options):
-    """A call in a CUDA graph, whose kernels prepare() alone has loaded: (text, 0 where it has the bits of plain calls on changed inputs)."""
-    torch, text = ranks.torch, f"graph of {name} {options}"
-
-    def inputs(turn, kind):
-        return [ranks.normal(1000 * turn + 10 * ranks.rank + n, *shape, dtype=kind) for n, shape in enumerate(shapes)]
-
-    tensors = inputs(0, torch.float16)
-    like = ranks.call(text, name, inputs(0, torch.bfloat16), **options)  # other kernels: NCCL connects ranks outside of a capture
-    out = ranks.nan(tuple(like.shape), torch.float16)
-    ranks.agree(text, lambda: ranks.group.prepare(name, *tensors, out=out, **options))
-    graph = torch.cuda.CUDAGraph()
-
-    def capture():
-        with torch.cuda.graph(graph, capture_error_mode="thread_local"):  # NCCL's threads go on meanwhile
-            getattr(ranks.group, name)(*tensors, out=out, **options)
-
-    ranks.agree(text, capture)
-    good = bool(torch.isnan(out).all())  # a capture runs nothing
-    for turn in range(3):
-        for each, new in zip(tensors, inputs(turn, torch.float16)):
-            each.copy_(new)
-        out.fill_(float("nan"))
-        ranks.agree(text, graph.replay)
-        plain = ranks.call(text, name, tensors, **options)
-        good = torch.equal(out, plain) and good
-    torch.cuda.synchronize()
-    graph.reset()  # before its communicator goes
-    return text, 0.0 if good else float("inf")
-
-
-def check_graphs(ranks, _):
-    """(what was wrong, or all, infinity or 0); by a group of a runtime that has loaded no kernel yet"""
-    ranks = copy.copy(ranks)
-    ranks.group = ranks.agree("a second group", lambda: ranks.made("auto", runtime=ranks.tilejit.Runtime()))
-    attention = [(1, 512, heads, 128) for heads in (8, 2, 2)]
-    cases = [("fmha", attention, {"causal": True, "split": split, "layout": "bshd"}) for split in ("zigzag", "contiguous", "striped")]
-    cases += [("fmha", attention, {"causal": True, "layout": "bshd", "exchange": "heads"})] if ranks.size in (1, 2, 4, 8) else []
-    cases += [("all_gather_gemm", [(256, 512), (384, 512)], {}), ("gemm_reduce_scatter", [(256 * ranks.size, 512), (384, 512)], {})]
-    found = [check_graph(ranks, *case) for case in cases]
-    wrong = [text for text, part in found if part > 1]
-    return "; ".join(wrong or ["graphs"]), float("inf") if wrong else 0.0
-
-
 def time_ms(torch, work, rounds):
     times = []
     for _ in range(rounds + 3):
@@ -299,7 +257,7 @@ def main():
     ranks.say(f"seed {seed[0]}")
     wrong = 0
     for kind, check, count in (("attention", check_attention, options.check), ("products", check_product, (options.check + 1) // 2),
-                               ("CUDA graphs", check_graphs, min(options.check, 1))):
+                               ("CUDA graphs", check_graphs, options.graphs)):
         wrong += check_all(ranks, kind, check, count, seed[0])
     if options.sleepy:
         wrong += check_all(ranks, "sleepy ranks", check_sleepy, 1, options.sleepy)
