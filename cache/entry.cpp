@@ -22,7 +22,7 @@ std::string checksum(std::string_view bytes) {
   return {digest.begin(), digest.end()};
 }
 
-/// Empty when magic, version, length and, unless they are known to be the written ones, checksum are right.
+/// Empty when magic, version and length are right. The checksum counts, too, unless the bytes are known.
 std::string check_frame(std::string_view bytes, bool known, Rejection* why) {
   if (std::string problem = header_problem(bytes, bytes.size(), why); !problem.empty() || known) return problem;
   const std::size_t end = bytes.size() - kChecksumBytes;

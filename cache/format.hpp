@@ -25,8 +25,7 @@ inline constexpr std::size_t kHeaderBytes = 8 + 4 + 8;
 /// the first kHeaderBytes, so that a forged file is refused before it is read.
 std::string header_problem(std::string_view first, std::uint64_t file_bytes, Rejection* why);
 
-/// As decode(), of bytes that are known to be those that were written, as a pack's index says: their own checksum is
-/// not looked at.
+/// The same of bytes that a pack's index has verified: their own checksum is not looked at.
 std::optional<Entry> decode_known(std::string_view bytes, const Key* expected, std::string* problem, Rejection* why);
 
 /// "<request_hex>-<compiler_hex>.tjk".

@@ -308,7 +308,7 @@ std::unique_ptr<LoadedKernel> KernelMaker::load(const ops::Maker& op, const ops:
 bool KernelMaker::wait_for_turn(Making& making, const std::string& name, bool& waited) {
   constexpr std::chrono::milliseconds kLongestStep{200};
   if (making.turn.try_lock()) return true;
-  if (making.holder.load() == ::gettid()) return false;  // a function of the user's that it calls wants the kernel, too
+  if (making.holder.load() == ::gettid()) return false;  // a user's function asks for the kernel
   waited = true;
   support::Patience patience(settings_.wait_limit_s), longest(2 * settings_.wait_limit_s);
   while (!making.turn.try_lock_for(patience.step(kLongestStep))) {

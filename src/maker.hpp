@@ -2,8 +2,8 @@
 //
 // Decides who makes a kernel when several ask for it at once, how long the others wait, and what is said meanwhile. The
 // steps of making are pipeline.hpp's. Invariant: whoever waits ends: with the kernel, with an error, or with a kernel
-// of its own after the limit. Nobody waits for a thread in exit(): it
-// gives its turn back. The end of the runtime or the process ends waits of the library's own threads.
+// of its own after the limit. A thread in exit() gives its turn back, so nobody waits for it. The end of the runtime or
+// the process ends waits of the library's own threads.
 #pragma once
 
 #include <atomic>

@@ -40,11 +40,11 @@ struct FmhaWindow {
 /// runs: a recorded launch serves other lengths, as long as T and the number of sequences stay. There is no longest
 /// length to tell. A number outside of what it may be counts as the nearest that may be, and a sequence that ends
 /// before it begins is empty. Where cu_seqlens_q falls, sequences may share rows: o and lse then have either's.
-/// The CPU model may report it; TJ_CHECK=1 refuses it. Pages: with block_table, k and v are [pages, page size, Hkv, D].
-/// Key j of sequence n is row j % page size of page block_table[n][j / page size]. Lengths are seqused_k, or else those
-/// of cu_seqlens_k. Scores: x = scale * q k^T; softcap c makes it c tanh(x / c). Then alibi_slopes adds -slope |place
-/// of r - j|, and the mask hides. sinks has a logit for each head, which joins the sum of a row's exponentials and has
-/// no value.
+/// The CPU model may report that race. TJ_CHECK=1 refuses a call with any such entry. Pages: with block_table, k and v
+/// are [pages, page size, Hkv, D]. Key j of sequence n is row j % page size of page block_table[n][j / page size].
+/// Lengths are seqused_k, or else those of cu_seqlens_k. Scores: x = scale * q k^T; softcap c makes it c tanh(x / c).
+/// Then alibi_slopes adds -slope |place of r - j|, and the mask hides. sinks has a logit for each head, which joins the
+/// sum of a row's exponentials and has no value.
 ///
 /// Scores of one's own, in this order behind softcap and slopes: x + bias; then score_mod, a text of device code, gives
 /// the score; then mask_mod, another one, says whether the query sees the key. src/ops/fmha/README.md has what texts

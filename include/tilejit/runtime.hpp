@@ -48,7 +48,8 @@ enum class LogLevel { trace, debug, info, warn, error, off };
 /// - error: it fails at once, and opens no compiler. The error's code is not_in_cache.
 /// - quick: it makes a kernel in a part of the time, which is slower, and takes it until a thread in the background has
 ///   the best one. Both solve the call to the same accuracy (src/ops/NUMERICS.md). Their bits may differ: this is the
-///   one exception to equal calls giving equal bits. Calls under a graph capture refuse as ever.
+///   one exception to equal calls giving equal bits. Calls under a graph capture refuse as ever. On sm_90a there is
+///   none, and the call waits.
 ///
 /// run(), rungs of ladders and launches of custom kernels are such calls. plan() makes a plan for many runs: with
 /// `quick` it waits, with `error` it fails. prepare(), Preparation, warm() and tune() ask for a kernel to be made, so

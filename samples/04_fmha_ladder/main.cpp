@@ -100,7 +100,7 @@ std::string one_of(samples::Arguments& words, const char* name, const std::vecto
   refuse(std::string(name) + " is '" + given + "'; allowed: " + list);
 }
 
-/// Whether PyTorch's rows are timed. Those that "on" asks for run where no step names one, too.
+/// Says whether PyTorch's rows are timed. "on" adds them where no step names one.
 bool parse_torch(samples::Arguments& words, bool model, std::vector<Step>& steps, const std::string& named) {
   const std::string given = one_of(words, "--torch", {"auto", "on", "off"});
   if (given == "on" &&

@@ -120,7 +120,7 @@ class Call {
       refuse_type("the place of the arguments or of the result is null; allowed: what tvm-ffi's calls pass");
   }
 
-  /// The value of a place. One of a wrong kind may be a neighbour's: the error tells the order.
+  /// Reads one place. Its error names the order, as a wrong kind often means a shifted argument.
   void read_at(std::int32_t place) {
     try {
       read(signature_.parameters[static_cast<std::size_t>(place)], values_[place]);

@@ -83,15 +83,15 @@ class BeforeEnd {
 };
 
 /// A thread in exit() never comes back to what it was in. While this lives, exit() in the calling thread first calls
-/// `gone`, once: others wait for that work no more. What is newer comes first. `gone` throws nothing. It calls nothing
-/// of the user's. Those of a thread end in the reverse order, as locals do.
+/// `gone`, once: others wait for that work no more. The newest one is called first. `gone` throws nothing and calls no
+/// function of the user's. Objects of one thread end in reverse order, as locals do.
 class IfExitComes {
  public:
   explicit IfExitComes(FunctionRef<void()> gone) noexcept;
   ~IfExitComes();
   IfExitComes(const IfExitComes&) = delete;
   IfExitComes& operator=(const IfExitComes&) = delete;
-  /// Of the calling thread, all that are there.
+  /// Calls all of the calling thread's.
   static void call_all() noexcept;
 
  private:

@@ -26,7 +26,7 @@
 
 namespace tj::support {
 
-/// One of the library's own.
+/// A thread of the library's own.
 struct Workers::Thread {
   enum class Stage { works, ends, in_exit };
   /// The first one stays.
@@ -72,7 +72,7 @@ thread_local constinit Workers::WaitLimit* wait_limit = nullptr;
 
 }  // namespace
 
-/// What a thread has until all is destroyed that tasks have made local to it, which may ask about the queue.
+/// A thread's own things, until the last of its locals is destroyed; these may ask about the queue.
 struct Workers::Kept {
   Kept(std::shared_ptr<Queue> queue, std::shared_ptr<Thread> own) : of(std::move(queue)), thread(std::move(own)) {}
   /// Comes behind those destructors.

@@ -29,7 +29,7 @@ std::string some_folder(const std::string& value);
 const ops::Op& find_op(const std::string& name);
 /// Can there be such a kernel for the arch at all?
 bool serves(const ops::Op& op, const ops::Request& request, const arch::Arch& arch);
-/// The op's kernels that flags name. With sizes, those that a call of these takes where nothing was measured.
+/// The op's kernels that flags name. Sizes name the kernels of a call of these sizes, without measured choices.
 std::vector<ops::Request> requests_named(const ops::Op& op,
                                          const std::map<std::string, std::vector<std::string>>& flags,
                                          const arch::Arch& arch);

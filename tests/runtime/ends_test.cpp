@@ -204,8 +204,8 @@ TEST_CASE("a call goes on waiting for another process where a list beside it was
   CHECK(machine.nvrtc.compiles() == 2);
 }
 
-/// How a child ends whose log sink calls exit() in one of the library's threads: main returns beside it, or the sink
-/// comes to the end first.
+/// A child whose log sink calls exit() in one of the library's threads ends in two ways. Main returns beside it, or the
+/// sink comes to the end first.
 enum class First { main, sink };
 
 /// 0: the runtime's end, which a static object's destructor is, waits for no thread in exit().

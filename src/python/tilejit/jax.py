@@ -36,7 +36,8 @@ __all__ = ["chunk_indices", "chunk_o", "fmha", "gemm"]
 _PLATFORMS = {"cpu": "", "CUDA": "_cuda", "ROCM": "_hip"}
 _DTYPES = {"f16": jnp.float16, "bf16": jnp.bfloat16, "f32": jnp.float32, "i32": jnp.int32, "e4m3": jnp.float8_e4m3fn}
 _NUMBERS = {"c_float": numpy.float32, "c_int": numpy.int32, "c_long": numpy.int64}
-_NO_ATTRIBUTES = ("size", "reserved", "max_sms", "num_stages", "evict_first")  # the handlers know them of chunk_o alone
+_NEVER = ("size", "reserved")  # no handler has them as attributes
+_ROOM = ("max_sms", "num_stages", "evict_first")  # only chunk_o's handler has these
 
 
 def _register() -> None:
@@ -71,7 +72,7 @@ def _spec(name, x) -> Spec:
 
 def _attributes(args) -> dict:
     """Members of the structure that are numbers or texts, by their names, but for what the op's handler does not know."""
-    unknown = _NO_ATTRIBUTES[:2] if type(args).__name__ == "ChunkOArgs" else _NO_ATTRIBUTES
+    unknown = _NEVER if type(args).__name__ == "ChunkOArgs" else (*_NEVER, *_ROOM)
     found = {}
     for name, kind in args._fields_:
         if kind.__name__ == "c_char_p" and getattr(args, name) is not None:  # an empty text is for the op to refuse
@@ -127,7 +128,7 @@ def gemm(a: ArrayLike, b: ArrayLike, *, c: Optional[ArrayLike] = None, bias: Opt
          scale_b: Optional[ArrayLike] = None, gate: Optional[str] = None, gate_interleaved: bool = False,
          powers_of_two: bool = False, packed: bool = False, end_text: Optional[str] = None,
          end_params: Optional[ArrayLike] = None) -> Union[jax.Array, Tuple[jax.Array, jax.Array]]:
-    """Matrix product, as tilejit.gemm: activation(alpha * a b^T + beta * c + bias), or with a gate. What is no array is no tracer. With dtype
+    """Matrix product, as tilejit.gemm: activation(alpha * a b^T + beta * c + bias), or with a gate. Options are Python values, no tracers. With dtype
     "e4m3" the result is (d, scale_d)."""
     results = _run("gemm", {"a": a, "b": b}, {"c": c, "bias": bias, "scale_a": scale_a, "scale_b": scale_b, "end_params": end_params},
                 {"alpha": alpha, "beta": beta, "activation": activation, "dtype": dtype, "gate": gate, "gate_interleaved": gate_interleaved,
