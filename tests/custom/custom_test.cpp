@@ -283,8 +283,10 @@ TEST_CASE("equal descriptions share a kernel, changed ones do not") {
   CHECK(machine.nvrtc.compiles() == compiled);
   sample.edit("0.044715f", "0.044714f");
   compiles_anew(sample.description);
-  sample.write("unused.cuh", "");
-  compiles_anew(sample.description);
+  sample.write("unused.cuh", "");  // another folder, but the unit includes no other file
+  const int before = machine.nvrtc.compiles();
+  CHECK(custom::Kernel(runtime, sample.description).prepare(gpu).origin == KernelOrigin::disk);
+  CHECK(machine.nvrtc.compiles() == before);
   sample.write("notes.txt", "not a template");
   CHECK(custom::Kernel(runtime, sample.description).prepare(gpu).origin == KernelOrigin::memory);
 }
