@@ -287,7 +287,8 @@ TEST_CASE("what heads cannot do is refused by name, and keys alone refuse what t
           [](auto& args) { args.exchange = Exchange::heads; });
   refuses("exchange is 7; allowed: automatic (0), keys (1), heads (2)",
           [](auto& args) { args.exchange = static_cast<Exchange>(7); });
-  refuses("cu_seqlens is given where keys are exchanged", [&](auto& args) { args.cu_seqlens = list; });
+  refuses("allowed: none, or an exchange of heads, where H is a multiple of the ranks, and Hkv a multiple or a divisor",
+          [&](auto& args) { args.cu_seqlens = list; });
   refuses("window.left is 4 without causal", [](auto& args) {
     args.causal = false;
     args.window.left = 4;
