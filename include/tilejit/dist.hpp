@@ -28,8 +28,9 @@ namespace tj::dist {
 /// Causal work is equal on all ranks for zigzag and striped, and not for contiguous.
 enum class Split : std::uint8_t { contiguous, zigzag, striped };
 
-/// What travels in attention: keys and values, to the ranks whose rows see them, or all rows of some heads to each
-/// rank. automatic: keys, unless heads alone serve the call, or are predicted to be faster on all ranks together.
+/// The rows that travel in attention. keys: keys and values go to the ranks whose rows see them. heads: each rank gets
+/// all rows of some heads. automatic: keys, unless heads alone serve the call, or are predicted to be faster on all
+/// ranks together.
 enum class Exchange : std::uint8_t { automatic, keys, heads };
 
 /// Attention forward of one sequence a batch element whose rows are split over the ranks of a group. Each rank passes
@@ -45,10 +46,12 @@ enum class Exchange : std::uint8_t { automatic, keys, heads };
 ///
 /// Where heads are exchanged, each rank attends with H / P heads over all rows, and sends their rows back. H is a
 /// multiple of P then. Hkv is a multiple of P, or P one of Hkv, where several ranks get the same head of keys. Any mask
-/// goes with any split, without causal, too, and memory of k and v may have gaps. With cu_seqlens, i32 [N + 1] on the
-/// device, the rows of all ranks are those of N sequences, as FmhaArgs has them, B is 1, and rows of no sequence get
-/// any number. Masks are each sequence's own. The list is equal on all ranks, and so are the bits of a call of one GPU
-/// over as many heads in the same tile.
+/// goes with any split, without causal, too. Memory of k and v may have gaps, which automatic does not look at. Bits
+/// are those of one GPU's call of as many heads in the same tile.
+///
+/// cu_seqlens, i32 [N + 1] on the device, makes the rows of all ranks those of N sequences, as FmhaArgs has them.
+/// Heads are exchanged, and B is 1. Rows of no sequence get any number. Masks are each sequence's own, and
+/// alibi_slopes are [H] or [N, H]. The list is equal on all ranks.
 ///
 /// Where keys are exchanged, each rank gathers keys and values, from the first that its rows see to the last, and then
 /// attends. A row's output with contiguous and zigzag has the bits of a call of one GPU over the same keys in the same
@@ -71,8 +74,8 @@ struct ContextFmhaArgs {
   std::optional<Tensor> cu_seqlens;
 };
 
-/// Attention of a few queries over a cache that the ranks hold together: each rank has some of the keys of each
-/// sequence, and every rank has all queries. All of them get the output over the keys of all ranks, in equal bits.
+/// Attention of a few queries over a cache that the ranks hold together. Each rank has some keys of each sequence, and
+/// all queries. All of them get the output over the keys of all ranks, in equal bits.
 ///
 /// Example: a cache in pages of 64 keys, of which rank r of P has those of number r, r + P, ... of each sequence. Then
 /// each rank passes q, cu_seqlens_q, its own k and v, its own block_table, and in seqused_k how many keys of each
@@ -156,7 +159,7 @@ class TJ_API Group {
   /// sent; launch for what NCCL says, or a rank that does not come. A call that fails behind its first exchange breaks
   /// the group: later calls of this rank say so, and other ranks may wait for it.
   void fmha(const ContextFmhaArgs& args, Stream stream = {});
-  /// The same of attention over a cache that is split.
+  /// Attention over a split cache. Waits, errors and streams are those of fmha().
   void prepare(const ContextDecodeArgs& args);
   void decode(const ContextDecodeArgs& args, Stream stream = {});
   /// The same of products beside their collectives.

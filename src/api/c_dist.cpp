@@ -73,13 +73,10 @@ tj::dist::ContextFmhaArgs to_args(const tj_context_fmha_args* given) {
   if (a.has_window != 0) args.window = {a.window_left, a.window_right};
   if (a.has_scale != 0) args.scale = a.scale;
   args.causal = a.causal != 0;
-  if (a.split < 0 || a.split > TJ_SPLIT_STRIPED)
-    refuse(cat("split is ", a.split, "; allowed: TJ_SPLIT_CONTIGUOUS (0), TJ_SPLIT_ZIGZAG (1), TJ_SPLIT_STRIPED (2)"));
-  args.split = static_cast<tj::dist::Split>(a.split);
-  if (a.exchange < 0 || a.exchange > TJ_EXCHANGE_HEADS)
-    refuse(cat("exchange is ", a.exchange,
-               "; allowed: TJ_EXCHANGE_AUTO (0), TJ_EXCHANGE_KEYS (1), TJ_EXCHANGE_HEADS (2)"));
-  args.exchange = static_cast<tj::dist::Exchange>(a.exchange);
+  args.split =
+      to_enum<tj::dist::Split>(a.split, TJ_SPLIT_STRIPED, "args.split", "0 (contiguous), 1 (zigzag), 2 (striped)");
+  args.exchange =
+      to_enum<tj::dist::Exchange>(a.exchange, TJ_EXCHANGE_HEADS, "args.exchange", "0 (auto), 1 (keys), 2 (heads)");
   check_reserved(a.reserved);
   args.max_sms = a.max_sms;
   args.softcap = a.softcap;

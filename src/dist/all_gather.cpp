@@ -142,11 +142,10 @@ bool gather_by_copies(const Member& member, const Gather& gather, Stream stream)
   member.begun = true;
   const GemmArgs& product = gather.args.product;
   Turn turn(peers, stream,
-            CallHash()
-                .add(std::int64_t{2})
-                .add(std::int64_t{gather.pieces})
+            CallHash(CallKind::gathered_rows)
+                .add(gather.pieces)
                 .add(product.a.shape[1])
-                .add(static_cast<std::int64_t>(product.a.dtype))
+                .add(product.a.dtype)
                 .add(ranks.lengths)
                 .value());
   member.run(gemm_op(), &shards[0][0].product, stream);

@@ -62,6 +62,8 @@ FmhaArgs own_call(const ContextFmhaArgs& args) {
   return call;
 }
 
+}  // namespace
+
 void check_split(const ContextFmhaArgs& args) {
   if (args.split != Split::contiguous && args.split != Split::zigzag && args.split != Split::striped)
     refuse(Code::invalid_argument,
@@ -70,8 +72,6 @@ void check_split(const ContextFmhaArgs& args) {
     refuse(Code::invalid_argument,
            cat("exchange is ", static_cast<int>(args.exchange), "; allowed: automatic (0), keys (1), heads (2)"));
 }
-
-}  // namespace
 
 bool served_by_keys(const ContextFmhaArgs& args) {
   const bool places = args.window.left >= 0 || args.window.right >= 0 || args.alibi_slopes.has_value(),
@@ -82,21 +82,26 @@ bool served_by_keys(const ContextFmhaArgs& args) {
 
 namespace {
 
+constexpr const char* kOrHeads =
+    ", or an exchange of heads, where H is a multiple of the ranks, and Hkv a multiple or a divisor of them";
+
 void check_masks(const ContextFmhaArgs& args) {
   const bool striped = args.split == Split::striped;
   if (args.cu_seqlens)
-    refuse(Code::unsupported, "cu_seqlens is given where keys are exchanged; allowed: none, or an exchange of heads");
+    refuse(Code::unsupported, cat("cu_seqlens is given where keys are exchanged; allowed: none", kOrHeads));
   if (args.window.left >= 0 && (striped || !args.causal))
     refuse(Code::unsupported,
            cat("window.left is ", args.window.left, striped ? " with split striped" : " without causal",
-               "; allowed: -1, or a causal call whose split is contiguous or zigzag"));
+               "; allowed: -1, or a causal call whose split is contiguous or zigzag", kOrHeads));
   if (args.window.right >= 0 && !args.causal)
-    refuse(Code::unsupported, cat("window.right is ", args.window.right, " without causal; allowed: -1"));
+    refuse(Code::unsupported, cat("window.right is ", args.window.right, " without causal; allowed: -1", kOrHeads));
   if (args.alibi_slopes && !args.causal)
-    refuse(Code::unsupported, "alibi_slopes without causal; allowed: a causal call, whose queries have places");
+    refuse(Code::unsupported,
+           cat("alibi_slopes without causal; allowed: a causal call, whose queries have places", kOrHeads));
   if (striped && args.alibi_slopes)
-    refuse(Code::unsupported, "alibi_slopes with split striped; allowed: contiguous, zigzag");
-  if (striped && args.sinks) refuse(Code::unsupported, "sinks with split striped; allowed: contiguous, zigzag");
+    refuse(Code::unsupported, cat("alibi_slopes with split striped; allowed: contiguous, zigzag", kOrHeads));
+  if (striped && args.sinks)
+    refuse(Code::unsupported, cat("sinks with split striped; allowed: contiguous, zigzag", kOrHeads));
 }
 
 }  // namespace

@@ -64,6 +64,8 @@ struct Call {
   std::vector<MergeStatesArgs> merges() const;
 };
 
+/// Checks numbers of enums. Throws tj::Error(argument).
+void check_split(const ContextFmhaArgs& args);
 /// Checks this rank's own arguments. Throws tj::Error(argument).
 void check_own(const Member& member, const ContextFmhaArgs& args);
 /// The rows of each rank, checked. Throws tj::Error(argument).

@@ -1,6 +1,6 @@
 // Attention over a cache that ranks hold together: each attends with its own keys, and all merge the outputs of all.
 //
-// Decides which states travel and where they are merged. What a call of attention may be is FmhaArgs'. Invariant:
+// Decides which states travel and where they are merged. FmhaArgs says which calls of attention there are. Invariant:
 // nothing is sent before the call and all kernels behind it are known to be right. All ranks merge the same bytes in
 // the ranks' order, so their bits are equal.
 #include <algorithm>
@@ -68,7 +68,7 @@ Tensor lse_like(const Decode& call, void* states, std::int64_t state) {
   return t;
 }
 
-/// Attention over this rank's keys into its state. The sink is of the first rank's.
+/// Attention over this rank's keys into its state. The first rank's state has the sinks.
 FmhaArgs Decode::own(void* states) const {
   FmhaArgs call = attention;
   if (size == 1) return call;
@@ -139,14 +139,13 @@ Decode checked_decode(const Member& member, const ContextDecodeArgs& args) {
 /// The hash of what must be equal on all ranks.
 std::uint32_t hash_of(const Decode& call) {
   const FmhaArgs& own = call.attention;
-  const auto number = [](auto value) { return static_cast<std::int64_t>(value); };
-  CallHash hash;
-  hash.add(number(4)).add(number(call.sequences)).add(number(own.q.dtype));
-  for (const Tensor* t : {&own.q, &own.o})
+  CallHash hash(CallKind::decode);
+  hash.add(call.sequences).add(call.sequences ? own.cu_seqlens_q->shape[0] : 0);
+  for (const Tensor* t : {&own.q, &own.o}) {
+    hash.add(t->dtype);
     for (int i = 0; i < t->rank; ++i) hash.add(t->shape[static_cast<std::size_t>(i)]);
-  hash.add(number(call.sequences ? own.cu_seqlens_q->shape[0] : 0)).add(own.softcap);
-  hash.add(number(own.scale.has_value())).add(own.scale.value_or(0)).add(number(own.sinks.has_value()));
-  return hash.value();
+  }
+  return hash.add_scores(own).value();
 }
 
 /// The launches of a call whose memory has its addresses.

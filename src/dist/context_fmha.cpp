@@ -127,15 +127,10 @@ void push(const Peers& peers, const Call& call, int to, Stream stream) {
 /// The hash of what must be equal on all ranks.
 std::uint32_t hash_of(const Call& call) {
   const ContextFmhaArgs& args = call.args;
-  const auto number = [](auto value) { return static_cast<std::int64_t>(value); };
-  CallHash hash;
-  hash.add(number(1)).add(number(call.order)).add(number(args.split)).add(number(args.causal));
-  for (const Tensor* t : {&args.q, &args.k, &args.v})
-    hash.add(number(t->dtype)).add(t->shape[0]).add(t->shape[1]).add(t->shape[3]);
-  hash.add(number(args.heads_first)).add(number(args.window.left)).add(number(args.window.right));
-  hash.add(args.softcap).add(number(args.scale.has_value())).add(args.scale.value_or(0));
-  hash.add(number(args.alibi_slopes.has_value())).add(number(args.sinks.has_value()));
-  return hash.add(call.shape.lengths).value();
+  CallHash hash(CallKind::keys);
+  hash.add(call.order).add(args.split).add(args.causal).add(args.heads_first);
+  for (const Tensor* t : {&args.q, &args.k, &args.v}) hash.add_heads(*t);
+  return hash.add_scores(args).add(call.shape.lengths).value();
 }
 
 /// Parts in their order. A part that waits for no more ranks than the one before goes beside it, in the other stream.

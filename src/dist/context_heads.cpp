@@ -11,6 +11,7 @@
 #include <memory>
 #include <numeric>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -70,11 +71,11 @@ struct Heads {
 };
 
 /// Tensors in a rank's memory.
-struct Gathered4 {
+struct GatheredHeads {
   Tensor q, k, v, lse, returned;
 };
 /// base: the memory of rank `of`; null: unknown yet.
-Gathered4 gathered_at(const Heads& call, int of, void* base) {
+GatheredHeads gathered_at(const Heads& call, int of, void* base) {
   const Places p = call.places(of);
   const auto at = [&](std::int64_t place) { return base == nullptr ? nullptr : address(base, place); };
   const std::int64_t heads = call.q_heads(of).rows(), keys = call.k_heads(of).rows();
@@ -119,7 +120,7 @@ Tensor of_sequences(const Tensor& t) {
   return made;
 }
 
-FmhaArgs attention(const Heads& call, const Gathered4& of, const Results& results) {
+FmhaArgs attention(const Heads& call, const GatheredHeads& of, const Results& results) {
   const ContextFmhaArgs& args = call.args;
   FmhaArgs made;
   made.q = of.q;
@@ -142,7 +143,7 @@ FmhaArgs attention(const Heads& call, const Gathered4& of, const Results& result
 }
 
 /// Puts rows that came back into o and lse: merges of one state each, which copy between any strides.
-std::vector<MergeStatesArgs> ends(const Heads& call, const Gathered4& of) {
+std::vector<MergeStatesArgs> ends(const Heads& call, const GatheredHeads& of) {
   std::vector<MergeStatesArgs> calls;
   for (const HeldRows& held : held_rows(call.shape, call.rank)) {
     MergeStatesArgs end;
@@ -166,7 +167,7 @@ struct HeadsLaunches {
     member.load(fmha_op(), &own, stream);
     for (const MergeStatesArgs& end : last) member.load(merge_op(), &end, stream);
   }
-  Gathered4 gathered;
+  GatheredHeads gathered;
   Results results;
   FmhaArgs own;
   std::vector<MergeStatesArgs> last;
@@ -175,7 +176,7 @@ struct HeadsLaunches {
 using Copy = std::function<void(const Tensor& from, const Tensor& to)>;
 
 /// Rows of `from` to their places at rank `to`, whose memory is `there`.
-void bring(const Heads& call, int from, int to, const Tensor (&own)[3], const Gathered4& there, const Copy& copy) {
+void bring(const Heads& call, int from, int to, const Tensor (&own)[3], const GatheredHeads& there, const Copy& copy) {
   const Tensor* const places[] = {&there.q, &there.k, &there.v};
   for (const HeldRows& held : held_rows(call.shape, from))
     for (int n = 0; n < 3; ++n) {
@@ -186,7 +187,8 @@ void bring(const Heads& call, int from, int to, const Tensor (&own)[3], const Ga
     }
 }
 /// Results over heads of `from` to rank `to`.
-void bring_back(const Heads& call, int from, int to, const Results& results, const Gathered4& there, const Copy& copy) {
+void bring_back(const Heads& call, int from, int to, const Results& results, const GatheredHeads& there,
+                const Copy& copy) {
   for (const HeldRows& held : held_rows(call.shape, to))
     copy(places_of(results.o, held), own_of(heads_of(there.returned, call.q_heads(from)), held));
   copy(results.lse, heads_of(there.lse, call.q_heads(from)));
@@ -194,16 +196,25 @@ void bring_back(const Heads& call, int from, int to, const Results& results, con
 
 std::uint32_t hash_of(const Heads& call) {
   const ContextFmhaArgs& args = call.args;
-  const auto number = [](auto value) { return static_cast<std::int64_t>(value); };
-  CallHash hash;
-  hash.add(number(5)).add(number(args.split)).add(number(args.causal)).add(number(args.heads_first));
-  for (const Tensor* t : {&args.q, &args.k, &args.v, &args.o})
-    hash.add(number(t->dtype)).add(t->shape[0]).add(t->shape[1]).add(t->shape[3]);
-  hash.add(number(args.window.left)).add(number(args.window.right)).add(args.softcap);
-  hash.add(number(args.scale.has_value())).add(args.scale.value_or(0));
-  hash.add(number(args.alibi_slopes.has_value())).add(number(args.sinks.has_value()));
-  hash.add(number(args.cu_seqlens ? args.cu_seqlens->shape[0] : 0));
+  CallHash hash(CallKind::heads);
+  hash.add(args.split).add(args.causal).add(args.heads_first);
+  for (const Tensor* t : {&args.q, &args.k, &args.v, &args.o}) hash.add_heads(*t);
+  hash.add_scores(args).add(args.cu_seqlens ? args.cu_seqlens->shape[0] : 0);
   return hash.add(call.shape.lengths).value();
+}
+
+/// Heads are cut out of the slopes before attention checks them, so their number is checked here.
+void check_slopes(const ContextFmhaArgs& args) {
+  if (!args.alibi_slopes) return;
+  const Tensor& slopes = *args.alibi_slopes;
+  const auto refuse = [](const std::string& what) {
+    support::fail(Stage::argument, Code::invalid_argument, support::cat("context fmha: alibi_slopes", what));
+  };
+  if (slopes.rank != 1 && slopes.rank != 2)
+    refuse(support::cat(" has ", slopes.rank, " dimensions; allowed: [H], 1, or [B, H], with cu_seqlens [N, H], 2"));
+  const std::int64_t heads = slopes.shape[static_cast<std::size_t>(slopes.rank - 1)];
+  if (heads != args.q.shape[1])
+    refuse(support::cat(".shape[", slopes.rank - 1, "] is ", heads, "; allowed: q.shape[1], ", args.q.shape[1]));
 }
 
 Heads checked_heads(const Member& member, const ContextFmhaArgs& args) {
@@ -211,6 +222,8 @@ Heads checked_heads(const Member& member, const ContextFmhaArgs& args) {
   if (args.cu_seqlens && args.q.shape[0] != 1)
     support::fail(Stage::argument, Code::invalid_argument,
                   support::cat("context fmha: q.shape[0] (B) is ", args.q.shape[0], " with cu_seqlens; allowed: 1"));
+  check_slopes(args);
+  for (const auto& [name, t] : {std::pair{"q", &args.q}, {"k", &args.k}, {"v", &args.v}}) check_apart(name, *t);
   const int rank = member.transport.rank(), size = member.transport.size();
   Heads call{args, {args.split, lengths_of(args, rank, size), args.causal, args.window.left}, rank};
   call.rows = std::accumulate(call.shape.lengths.begin(), call.shape.lengths.end(), std::int64_t{0});
@@ -241,7 +254,7 @@ bool heads_by_copies(const Member& member, const Heads& call, Stream stream) {
   Turn turn(peers, stream, hash_of(call));
   const auto by = [&](Stream in) {
     return [&peers, in](const Tensor& from, const Tensor& to) {
-      copy_rows(from, to, [&](const launch::RowsToCopy& rows) { peers.copy(rows, in); });
+      copies_between(from, to, [&](const launch::RowsToCopy& rows) { peers.copy(rows, in); });
     };
   };
   const Stream side = peers.side_stream(stream);
@@ -265,7 +278,7 @@ bool heads_by_copies(const Member& member, const Heads& call, Stream stream) {
   return true;
 }
 
-/// What one rank sends another in one message: rows of q, k and v, or of o and all of an lse.
+/// One rank's message to another: rows of q, k and v, or of o and all of an lse.
 struct Block {
   Block(const Heads& call, int from, int to, bool back, void* at) {
     const ContextFmhaArgs& args = call.args;
@@ -327,8 +340,8 @@ void heads_by_messages(const Member& member, const Heads& call, Stream stream) {
   const HeadsLaunches launches(call, base, address(base, slot));
   launches.load(member, stream);
   const Copy copy = [&](const Tensor& from, const Tensor& to) {
-    copy_rows(from, to,
-              [&](const launch::RowsToCopy& rows) { member.memory->copy_rows(member.device.index, rows, stream); });
+    copies_between(
+        from, to, [&](const launch::RowsToCopy& rows) { member.memory->copy_rows(member.device.index, rows, stream); });
   };
   const Tensor own[3] = {call.args.q, call.args.k, call.args.v};
   const Blocks there(call, false, address(base, slot + results)), back(call, true, address(base, slot + results));

@@ -4,6 +4,7 @@
 // arguments give equal ways on all ranks.
 #include <algorithm>
 #include <cstdint>
+#include <string>
 
 #include "dist/context_call.hpp"
 #include "dist/head_rows.hpp"
@@ -30,11 +31,11 @@ double rows_before(const Call& call, Way way, int rank, Range keys) {
 
 Load load_of(const Call& call, int rank) {
   const ContextFmhaArgs& args = call.args;
-  const double heads = number(args.q.shape[0] * args.q.shape[1]),
-               of_pair = 2 * number(args.q.shape[3] + args.v.shape[3]),
+  const double heads = number(args.q.shape[0]) * number(args.q.shape[1]),
+               of_pair = 2 * (number(args.q.shape[3]) + number(args.v.shape[3])),
                own = number(call.shape.lengths[static_cast<std::size_t>(rank)]),
-               bytes_of_row = number(args.k.shape[0] * args.k.shape[1] * size_of(args.k.dtype)) *
-                              number(args.k.shape[3] + args.v.shape[3]);
+               bytes_of_row = number(args.k.shape[0]) * number(args.k.shape[1]) * number(size_of(args.k.dtype)) *
+                              (number(args.k.shape[3]) + number(args.v.shape[3]));
   const auto step = [&](Way way, const Visit& visit) {
     const double rows = number(visit.queries.rows()), keys = number(visit.keys.rows()),
                  hidden = visit.causal ? rows * rows / 2 : 0;
@@ -96,16 +97,17 @@ struct RowCounts {
   double pairs = 0;  ///< of queries and keys, of the rank that has most where keys travel
 };
 
-/// More than the seconds of the slowest rank where keys travel: as if nothing hid them.
+/// An upper bound of keys_s(): nothing hides the bytes.
 double most_keys_s(const Call& call, const RowCounts& rows) {
   const ContextFmhaArgs& args = call.args;
-  const double batch = number(args.q.shape[0]), width = number(args.k.shape[3] + args.v.shape[3]),
-               row_bytes = batch * number(args.k.shape[1] * size_of(args.k.dtype)) * width;
+  const double batch = number(args.q.shape[0]), heads = number(args.q.shape[1]),
+               width = number(args.k.shape[3]) + number(args.v.shape[3]),
+               row_bytes = batch * number(args.k.shape[1]) * number(size_of(args.k.dtype)) * width;
   HeadsLoad load;
   load.bytes_in = (rows.all - rows.least) * row_bytes;
-  load.flops = rows.pairs * batch * number(args.q.shape[1]) * 2 * width;
+  load.flops = rows.pairs * batch * heads * 2 * width;
   load.own_bytes = rows.most * row_bytes;
-  const double output_values = rows.most * batch * number(args.q.shape[1] * args.v.shape[3]);
+  const double output_values = rows.most * batch * heads * number(args.v.shape[3]);
   return heads_s(load) + (merges(call.shape) ? merging_s(call.shape.size(), output_values) : 0);
 }
 
@@ -115,34 +117,50 @@ HeadsLoad heads_load(const Call& call, const RowCounts& counts) {
   const double rows = counts.all, most = counts.most, least = counts.least;
   const double batch = number(args.q.shape[0]), heads = number(query_heads(args.q.shape[1], size, 0).rows()),
                keys = number(key_heads(args.q.shape[1], args.k.shape[1], size, 0).rows()),
-               of_row = heads * number(args.q.shape[3]) + keys * number(args.k.shape[3] + args.v.shape[3]),
+               of_row = heads * number(args.q.shape[3]) + keys * (number(args.k.shape[3]) + number(args.v.shape[3])),
                of_output = heads * number(args.v.shape[3]) * number(size_of(args.o.dtype));
   HeadsLoad load;
   load.bytes_in = batch * std::max(rows - least, most * (size - 1)) * of_row * number(size_of(args.q.dtype));
   load.bytes_back = batch * std::max(rows - least, most * (size - 1)) * of_output;
-  load.flops = rows * rows * (args.causal ? .5 : 1.) * batch * heads * 2 * number(args.q.shape[3] + args.v.shape[3]);
+  load.flops =
+      rows * rows * (args.causal ? .5 : 1.) * batch * heads * 2 * (number(args.q.shape[3]) + number(args.v.shape[3]));
   load.own_bytes = batch * most * of_row * number(size_of(args.q.dtype)) + batch * most * of_output * (size + 1);
   return load;
+}
+
+/// May all ranks exchange heads? Throws where that is asked for, and a number of heads or the driver is in its way.
+bool may_take_heads(const Member& member, const ContextFmhaArgs& args) {
+  const int size = member.transport.size();
+  const std::int64_t heads = args.q.shape[1], key_heads = args.k.shape[1];
+  const bool suffice = heads_suffice(heads, key_heads, size);
+  if (suffice && member.memory != nullptr) return true;
+  if (args.exchange != Exchange::heads || heads <= 0 || key_heads <= 0) return false;  // refused later
+  const auto refuse = [](Code code, const std::string& what) {
+    support::fail(Stage::argument, code, support::cat("context fmha: ", what));
+  };
+  if (heads % key_heads != 0)
+    refuse(Code::invalid_argument, support::cat("q.shape[1] (H) is ", heads, " and k.shape[1] (Hkv) is ", key_heads,
+                                                "; allowed: H a multiple of Hkv"));
+  if (!suffice)
+    refuse(
+        Code::unsupported,
+        support::cat("exchange is heads with q.shape[1] (H) of ", heads, " and k.shape[1] (Hkv) of ", key_heads, " on ",
+                     size, " ranks; allowed: H a multiple of the ranks, and Hkv a multiple or a divisor of them"));
+  refuse(Code::unsupported, support::cat("exchange is heads on ", to_string(member.device),
+                                         ", whose driver copies no rows; allowed there: automatic (0), keys (1)"));
+  return false;
 }
 
 }  // namespace
 
 bool takes_heads(const Member& member, const ContextFmhaArgs& args) {
+  check_split(args);
   const int size = member.transport.size();
-  if (args.exchange == Exchange::keys || (size == 1 && served_by_keys(args))) return false;
+  const bool asked = args.exchange == Exchange::heads, by_keys = served_by_keys(args);
+  if (args.exchange == Exchange::keys || (size == 1 && by_keys && !asked)) return false;
   if (args.q.rank != 4 || args.k.rank != 4 || args.v.rank != 4 || args.o.rank != 4) return false;  // refused later
-  const bool asked = args.exchange == Exchange::heads, only = !served_by_keys(args);
-  const std::int64_t heads = args.q.shape[1], key_heads = args.k.shape[1];
-  if (!heads_suffice(heads, key_heads, size) || member.memory == nullptr) {
-    if (asked)
-      support::fail(Stage::argument, Code::unsupported,
-                    support::cat("context fmha: exchange is heads with q.shape[1] (H) of ", heads,
-                                 " and k.shape[1] (Hkv) of ", key_heads, " on ", size,
-                                 " ranks; allowed: H a multiple of the ranks, and Hkv a multiple "
-                                 "or a divisor of them"));
-    return false;
-  }
-  if (asked || only) return true;
+  if (!may_take_heads(member, args)) return false;
+  if (asked || !by_keys) return true;
   if (member.order != Order::predicted || args.window.left >= 0 || args.alibi_slopes || args.sinks) return false;
   const int rank = member.transport.rank();
   const Call call{args, {args.split, lengths_of(args, rank, size), args.causal, args.window.left}, rank, Way::whole};

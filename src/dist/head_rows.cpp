@@ -2,6 +2,7 @@
 #include "dist/head_rows.hpp"
 
 #include "dist/context_call.hpp"
+#include "support/fail.hpp"
 
 namespace tj::dist {
 namespace {
@@ -68,7 +69,21 @@ Tensor one_state(const Tensor& t) {
   return one;
 }
 
-void copy_rows(const Tensor& from, const Tensor& to, const std::function<void(const launch::RowsToCopy&)>& copy) {
+void check_apart(const char* name, const Tensor& t) {
+  const std::int64_t heads = t.shape[1], rows = t.shape[2], d = t.shape[3], of_head = t.strides[1],
+                     of_row = t.strides[2];
+  const bool many_heads = heads > 1, many_rows = rows > 1, many = many_heads && many_rows;
+  const bool overlap = (many_heads && of_head < d) || (many_rows && of_row < d) ||
+                       (many && of_head == d && of_row < heads * d) || (many && of_row == d && of_head < rows * d);
+  if (overlap && t.shape[0] * heads * rows != 0)
+    support::fail(Stage::argument, Code::unsupported,
+                  support::cat("context fmha: ", name, ".strides are [", t.strides[0], ", ", of_head, ", ", of_row,
+                               ", ", t.strides[3],
+                               "]; allowed with an exchange of heads: rows and heads that do not overlap: "
+                               "pass a contiguous copy"));
+}
+
+void copies_between(const Tensor& from, const Tensor& to, const std::function<void(const launch::RowsToCopy&)>& copy) {
   const std::int64_t bytes = size_of(from.dtype), batch = from.shape[0], heads = from.shape[1], rows = from.shape[2],
                      d = from.rank == 4 ? from.shape[3] : 1;
   if (batch * heads * rows * d == 0) return;
@@ -79,12 +94,14 @@ void copy_rows(const Tensor& from, const Tensor& to, const std::function<void(co
   const bool by_row = dense(1), by_head = !by_row && dense(2);
   const std::size_t along = by_head ? 1 : 2;
   const std::int64_t run = by_row ? heads * d : by_head ? rows * d : d;
+  // A stride of one run may be anything.
+  const auto pitch = [&](const Tensor& t) { return (t.shape[along] > 1 ? t.strides[along] : run) * bytes; };
   for (std::int64_t b = 0; b < batch; ++b)
     for (std::int64_t head = 0; head < (by_row || by_head ? 1 : heads); ++head) {
       const auto at = [&](const Tensor& t) {
         return address(t.data, (b * t.strides[0] + head * t.strides[1]) * bytes);
       };
-      copy({at(to), to.strides[along] * bytes, at(from), from.strides[along] * bytes, run * bytes, from.shape[along]});
+      copy({at(to), pitch(to), at(from), pitch(from), run * bytes, from.shape[along]});
     }
 }
 

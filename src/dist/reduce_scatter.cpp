@@ -61,7 +61,7 @@ struct Scatter {
     if (call.c) call.c = matrix_rows(*args.product.c, rows);
     return call;
   }
-  /// Of two ranks, does the own product finish d? It adds what has come as its c, in f32. A call with a c of its own,
+  /// Does the own product of two ranks finish d? It adds what has come as its c, in f32. A call with a c of its own,
   /// or with a text, which is told the sum, takes a pass.
   bool direct() const { return args.product.beta == 0 && !args.product.end_text.given(); }
   Cut cut(int of) const { return cut_of(ranks.rows(of), matrix_bytes(1), pieces); }
@@ -257,9 +257,8 @@ bool scatter_by_copies(const Member& member, const Scatter& scatter, Stream stre
   launches.all([&](const ops::Op& op, const void* args) { member.load(op, args, stream); });
   member.begun = true;
   Turn turn(peers, stream,
-            CallHash()
-                .add(std::int64_t{3})
-                .add(std::int64_t{scatter.pieces})
+            CallHash(CallKind::scattered_sums)
+                .add(scatter.pieces)
                 .add(scatter.args.product.d.shape[1])
                 .add(ranks.lengths)
                 .value());

@@ -1,11 +1,10 @@
-// Protects attention over a cache that ranks hold together, on ranks of the CPU model: parts of each sequence in lists,
-// in pages and in tensors, of any length and of none, by messages and by copies, against f64. All ranks have equal
-// bits. What is refused before anything is sent, and ranks whose arguments differ, are here, too.
+// Protects attention over a cache that ranks hold together, on ranks of the CPU model. Parts of each sequence are in
+// lists, in pages and in tensors, of any length and of none. They go by messages and by copies, against f64. All ranks
+// have equal bits. What is refused before anything is sent, and ranks whose arguments differ, are here, too.
 #include <doctest/doctest.h>
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <random>
@@ -20,6 +19,7 @@
 #include "ops/fmha/sequences_problem.hpp"
 #include "support/expect.hpp"
 #include "support/model_runtime.hpp"
+#include "support/variable.hpp"
 
 using namespace tj;
 using test::FmhaProblem;
@@ -31,15 +31,6 @@ using test::SequencesShape;
 namespace {
 
 constexpr Device kCpu{DeviceKind::cpu, 0};
-
-/// The way of bytes, which groups read when they are made.
-class By {
- public:
-  explicit By(const char* transport) { ::setenv("TJ_DIST_TRANSPORT", transport, 1); }
-  ~By() { ::unsetenv("TJ_DIST_TRANSPORT"); }
-  By(const By&) = delete;
-  By& operator=(const By&) = delete;
-};
 
 /// Keys of each sequence that each rank has: the next ones behind those of the ranks before.
 std::vector<std::vector<int>> dealt(const std::vector<int>& keys, int ranks, std::uint64_t seed) {
@@ -201,7 +192,7 @@ FmhaShape one_query(int keys) {
 TEST_CASE("sequences in lists and pages, whose keys ranks have any number of, on 1 to 4 ranks, against f64") {
   std::uint64_t seed = 1;
   for (const char* transport : {"nccl", "ipc"}) {
-    const By by(transport);
+    const testing::Variable by("TJ_DIST_TRANSPORT", transport);
     for (const int ranks : {1, 2, 3, 4}) {
       SequencesShape shape = sequences_shape({1, 2, 0, 1, 1}, {70, 130, 9, 0, 1});
       shape.front = seed % 2 == 0 ? 3 : 0;
@@ -228,7 +219,7 @@ TEST_CASE("sequences in lists and pages, whose keys ranks have any number of, on
 TEST_CASE("tensors whose rows are split, also of no keys; one causal query sees all keys") {
   std::uint64_t seed = 60;
   for (const char* transport : {"nccl", "ipc"}) {
-    const By by(transport);
+    const testing::Variable by("TJ_DIST_TRANSPORT", transport);
     for (const std::vector<int>& lengths : {std::vector<int>{40, 90}, {0, 130}, {65, 0, 1}}) {
       int keys = 0;
       for (const int each : lengths) keys += each;
@@ -246,7 +237,7 @@ TEST_CASE("tensors whose rows are split, also of no keys; one causal query sees 
 }
 
 TEST_CASE("a mask of one's own says which of the rank's keys count") {
-  const By by("ipc");
+  const testing::Variable by("TJ_DIST_TRANSPORT", "ipc");
   SequencesShape shape = sequences_shape({1, 2}, {70, 40});
   SequencesProblem whole(shape, 5);
   const auto counts = dealt(shape.keys, 2, 9);
@@ -288,7 +279,7 @@ TEST_CASE("what counts places of all keys is refused by name, before anything is
 }
 
 TEST_CASE("ranks whose arguments differ are told so; prepare() makes what a call needs") {
-  const By by("ipc");
+  const testing::Variable by("TJ_DIST_TRANSPORT", "ipc");
   auto members = dist::Group::on_model(testing::model_runtime(), 2);
   Dense dense(one_query(20), {5, 15}, 3);
   for (std::size_t r = 0; r < 2; ++r) {
@@ -300,6 +291,18 @@ TEST_CASE("ranks whose arguments differ are told so; prepare() makes what a call
   CHECK(dense.run(members) == "");
   CHECK(testing::model_runtime().counters().loads == loads);
   dense.of[1].scale = 0.5f;
+  together(members, [&](int rank) { return dense.of[static_cast<std::size_t>(rank)]; });
+  const std::string said = testing::said_by([&] { members[0].check(); });
+  CHECK_MESSAGE(testing::has(said, "the ranks' arguments differ: rank 1 came to epoch "), said);
+}
+
+TEST_CASE("ranks whose outputs are of different types are told so") {
+  const testing::Variable by("TJ_DIST_TRANSPORT", "ipc");
+  auto members = dist::Group::on_model(testing::model_runtime(), 2);
+  Dense dense(one_query(20), {5, 15}, 3);
+  std::vector<float> wide(static_cast<std::size_t>(dense.elements()));
+  dense.of[1].o.data = wide.data();
+  dense.of[1].o.dtype = DType::f32;
   together(members, [&](int rank) { return dense.of[static_cast<std::size_t>(rank)]; });
   const std::string said = testing::said_by([&] { members[0].check(); });
   CHECK_MESSAGE(testing::has(said, "the ranks' arguments differ: rank 1 came to epoch "), said);

@@ -1,4 +1,4 @@
-// Protects ends that go wrong: a last copy is dropped by a thread that is cancelled, on a device that answers with an
+// Protects ends that go wrong. A last copy is dropped by a thread that is cancelled, on a device that answers with an
 // error, or without memory. The fake driver does not run kernels.
 #include <doctest/doctest.h>
 #include <unistd.h>

@@ -10,17 +10,17 @@ using namespace tj::dist;
 
 namespace {
 
-/// The last of four ranks with zigzag, causal rows of D 128.
-Load load_of(double rows, double heads, double kv_heads) {
-  constexpr double kRanks = 4, kWidth = 128, kRank = 3;
+/// One of four ranks with zigzag, causal rows of D 128: its pieces are those of number rank and 7 - rank.
+Load load_of(double rows, double heads, double kv_heads, double rank = 3) {
+  constexpr double kRanks = 4, kWidth = 128;
   const double own = rows / kRanks, piece = own / 2, of_pair = 4 * kWidth * heads,
-               row_bytes = kv_heads * 2 * kWidth * 2, come = kRank * piece * row_bytes;
+               piece_bytes = piece * kv_heads * 2 * kWidth * 2, second = 2 * kRanks - 1 - rank,
+               come = rank * piece_bytes, all = (second - 1) * piece_bytes, pairs = piece * piece * of_pair;
   Load load;
-  load.whole = {{(kRank + .5) * piece * piece * of_pair, come}, {(kRank + 1.5) * piece * piece * of_pair, come}};
-  load.own_first = {
-      {own * own / 2 * of_pair, 0}, {kRank * piece * piece * of_pair, come}, {kRank * piece * piece * of_pair, come}};
+  load.whole = {{(rank + .5) * pairs, come}, {(second + .5) * pairs, all}};
+  load.own_first = {{own * own / 2 * of_pair, 0}, {rank * pairs, come}, {(second - 1) * pairs, all}};
   load.tile_flops = std::min(own, 128.) * own * of_pair / heads;
-  load.own_bytes = own * row_bytes;
+  load.own_bytes = 2 * piece_bytes;
   load.output_values = own * heads * kWidth;
   return load;
 }
@@ -29,6 +29,10 @@ double flops_of(const std::vector<Step>& steps) {
   for (const Step& step : steps) flops += step.flops;
   return flops;
 }
+/// Per cent of the products' time.
+struct Exposed {
+  double whole = 0, own_first = 0;
+};
 bool own_first(const Load& load) {
   const Predicted predicted = predict(load);
   return predicted.own_first_s < predicted.whole_s;
@@ -42,6 +46,24 @@ TEST_CASE("own rows come first where many heads of keys travel, not where few do
   CHECK(own_first(many));
   CHECK(!own_first(load_of(131072, 32, 1)));
   CHECK(!own_first(load_of(1024, 32, 8)));
+}
+
+TEST_CASE("shares of a rank's products that its bytes and merging add, as README.md has them") {
+  const auto exposed = [](const Load& load) {
+    const double products_s = flops_of(load.whole) / 600e12;
+    const Predicted predicted = predict(load);
+    const Exposed found{100 * (predicted.whole_s / products_s - 1), 100 * (predicted.own_first_s / products_s - 1)};
+    MESSAGE("gathered ", found.whole, "%, own rows first ", found.own_first, "%");
+    return found;
+  };
+  const Exposed few = exposed(load_of(32768, 32, 8)), first = exposed(load_of(32768, 32, 32, 0)),
+                last = exposed(load_of(32768, 32, 32));
+  CHECK(few.whole == doctest::Approx(3.8).epsilon(.02));
+  CHECK(exposed(load_of(131072, 32, 8)).whole == doctest::Approx(0.9).epsilon(.06));
+  CHECK(first.whole == doctest::Approx(22).epsilon(.02));
+  CHECK(first.own_first == doctest::Approx(7).epsilon(.02));
+  CHECK(last.whole == doctest::Approx(14.3).epsilon(.02));
+  CHECK(last.own_first == doctest::Approx(5.3).epsilon(.02));
 }
 
 TEST_CASE("bytes that come while something else is done cost nothing; later ones do") {

@@ -12,7 +12,7 @@ import os
 import random
 import sys
 
-from context_fmha import LIMITS, check_all, distance, time_ms, worst_of
+from context_fmha import LIMITS, captured, check_all, distance, time_ms, worst_of
 from context_ranks import Ranks
 from python_calls import open_package, skip
 
@@ -93,16 +93,7 @@ def check_decode(ranks, seed):
 
 def time_graph(ranks, text, work, rounds):
     """Milliseconds of one of the graph's calls."""
-    torch, graph = ranks.torch, ranks.torch.cuda.CUDAGraph()
-
-    def capture():
-        work()
-        torch.cuda.synchronize()
-        with torch.cuda.graph(graph, capture_error_mode="thread_local"):
-            for _ in range(CALLS):
-                work()
-
-    ranks.agree(text, capture)
+    torch, graph = ranks.torch, captured(ranks, text, work, CALLS)
     found = ranks.most(ranks.agree(text, lambda: time_ms(torch, graph.replay, rounds))) / CALLS
     torch.cuda.synchronize()
     graph.reset()

@@ -162,6 +162,23 @@ def time_ms(torch, work, rounds):
     return sorted(times[3:])[rounds // 2]
 
 
+def captured(ranks, text, work, calls=1):
+    """A CUDA graph of so many calls of `work`, which is called once before; None on a rank without work."""
+    torch, graph = ranks.torch, None if work is None else ranks.torch.cuda.CUDAGraph()
+
+    def capture():
+        if work is None:
+            return
+        work()
+        torch.cuda.synchronize()
+        with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+            for _ in range(calls):
+                work()
+
+    ranks.agree(text, capture)
+    return graph
+
+
 def time_call(ranks, text, options, name, tensors, **more):
     """Milliseconds of the slowest rank, for a call of the group."""
     ranks.call(text, name, tensors, **more)
@@ -173,16 +190,10 @@ def time_alone(ranks, text, options, work):
 
 
 def say_replays(ranks, text, options, work, part):
-    """A line with the time of a replayed graph of `work`, whose part of one GPU's time is `part` ms. It has been called before."""
+    """A line with the time of a replayed graph of `work`, whose part of one GPU's time is `part` ms."""
     if not options.replays:
         return
-    torch, graph = ranks.torch, ranks.torch.cuda.CUDAGraph()
-
-    def capture():
-        with torch.cuda.graph(graph, capture_error_mode="thread_local"):
-            work()
-
-    ranks.agree(text, capture)
+    torch, graph = ranks.torch, captured(ranks, text, work)
     together = ranks.most(ranks.agree(text, lambda: time_ms(torch, graph.replay, options.rounds)))
     torch.cuda.synchronize()
     graph.reset()

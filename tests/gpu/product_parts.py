@@ -14,7 +14,7 @@ import ctypes
 import os
 import sys
 
-from context_fmha import time_ms
+from context_fmha import captured, time_ms
 from context_ranks import Ranks
 from python_calls import open_package, skip
 
@@ -69,40 +69,15 @@ class Parts:
         for side in self.sides:
             main.wait_stream(side)
 
-    def captured(self, text, work, calls):
-        torch, graph = self.torch, self.torch.cuda.CUDAGraph()
-
-        def capture():
-            work()
-            torch.cuda.synchronize()
-            with torch.cuda.graph(graph, capture_error_mode="thread_local"):
-                for _ in range(calls):
-                    work()
-
-        self.ranks.agree(text, capture)
-        return graph
-
     def time(self, text, work, *, calls=CALLS, bytes_=0, flops=0, only=None):
         """A line: milliseconds of one of the graph's calls. only: the rank that works."""
-        if only is not None and only != self.ranks.rank:
-            graph = None
-        else:
-            graph = self.captured(text, work, calls) if only is None else self._alone(work, calls)
+        graph = captured(self.ranks, text, work if only in (None, self.ranks.rank) else None, calls)
         ms = self.ranks.most(self.ranks.agree(text, lambda: time_ms(self.torch, graph.replay if graph else (lambda: None), self.options.rounds))) / calls
         self.torch.cuda.synchronize()
         if graph:
             graph.reset()
         rate = f"{bytes_ / ms / 1e6:8.1f} GB/s" if bytes_ else f"{flops / ms / 1e9:8.1f} TFLOP/s" if flops else ""
         self.ranks.say(f"{text:72} {ms:8.4f} ms {rate}")
-
-    def _alone(self, work, calls):
-        torch, graph = self.torch, self.torch.cuda.CUDAGraph()
-        work()
-        torch.cuda.synchronize()
-        with torch.cuda.graph(graph, capture_error_mode="thread_local"):
-            for _ in range(calls):
-                work()
-        return graph
 
     def launches(self, a, b, d, count, c=None, streams=1):
         """A product in so many launches of its rows, which take one or two streams by turns."""
@@ -198,7 +173,7 @@ def time_gather(parts, m, n, k):
 def timeline(parts, text, work):
     """Kernels and copies of a replayed call on rank 0, in microseconds from the first on. A profiler that is not there is told."""
     torch = parts.torch
-    graph = parts.captured(text, work, 1)
+    graph = captured(parts.ranks, text, work)
     graph.replay()
     torch.cuda.synchronize()
     torch.distributed.barrier()

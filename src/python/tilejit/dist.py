@@ -150,7 +150,7 @@ class Group:
                                 softcap=softcap, alibi_slopes=alibi_slopes, sinks=sinks, cu_seqlens=cu_seqlens, exchange=exchange, out=out,
                                 return_lse=return_lse, layout=layout, max_sms=max_sms, stream=stream)
         check(library().tj_group_fmha(self._handle.value, ctypes.byref(args), call.stream() or None))
-        made = tuple(finish(result) for finish, result in zip(call.finish, call.results))
+        made = call.made()
         return made if len(made) > 1 else made[0]
 
     def _counts(self, lengths):
@@ -217,7 +217,7 @@ class Group:
                                   mask_mod=mask_mod, key_range=key_range, mod_params=mod_params, out=out, return_lse=return_lse, layout=layout,
                                   max_sms=max_sms, stream=stream)
         check(library().tj_group_decode(self._handle.value, ctypes.byref(args), call.stream() or None))
-        made = tuple(finish(result) for finish, result in zip(call.finish, call.results))
+        made = call.made()
         return made if len(made) > 1 else made[0]
 
     def _decode(self, q, k, v, **options):
@@ -247,7 +247,7 @@ class Group:
     def _run_product(self, name, a, b, **options):
         call, args = self._product(name, a, b, **options)
         check(getattr(library(), f"tj_group_{name}")(self._handle.value, ctypes.byref(args), call.stream() or None))
-        return call.finish[0](call.results[0])
+        return call.made()[0]
 
     def _product(self, name, a, b, *, lengths=None, c=None, bias=None, alpha=1, beta=0, activation=None, out=None, dtype=None, max_sms=0, stream=None,
                  asks=False):

@@ -60,7 +60,7 @@ def run(op: str, rung: Union[int, str], *arguments: Any, runtime: Optional[Runti
     number, handle = _number(op, rung), runtime_of(runtime).handle()
     call = _MAKERS[op](*arguments, **options)
     check(library().tj_run_rung(handle.value, call.op, ctypes.addressof(call.args), number, call.stream() or None))
-    results = tuple(finish(result) for finish, result in zip(call.finish, call.results))
+    results = call.made()
     return results if len(results) > 1 else results[0]
 
 

@@ -15,7 +15,7 @@ typedef struct tj_group tj_group;
 
 /* The rows that each rank holds: the numbers of tj::dist::Split, which has an example of each. */
 enum { TJ_SPLIT_CONTIGUOUS = 0, TJ_SPLIT_ZIGZAG = 1, TJ_SPLIT_STRIPED = 2 };
-/* What travels in attention: the numbers of tj::dist::Exchange. */
+/* The bytes that travel in attention: numbers of tj::dist::Exchange. */
 enum { TJ_EXCHANGE_AUTO = 0, TJ_EXCHANGE_KEYS = 1, TJ_EXCHANGE_HEADS = 2 };
 #define TJ_GROUP_ID_BYTES 128
 
@@ -27,7 +27,7 @@ typedef struct tj_context_fmha_args {
   const tj_tensor* v;            /* [B, Hkv, S, Dv] */
   const tj_tensor* o;            /* [B, H, S, Dv], written */
   const tj_tensor* lse;          /* f32 [B, H, S], written; null: not wanted */
-  const tj_tensor* alibi_slopes; /* f32 [H] or [B, H]; null: none */
+  const tj_tensor* alibi_slopes; /* f32 [H] or [B, H], with cu_seqlens [N, H]; null: none */
   const tj_tensor* sinks;        /* f32 [H]; null: none */
   const int64_t* lengths;        /* rows of each rank; null: as many as this one's */
   uint64_t lengths_count;        /* of these numbers: the group's size, or 0 */
@@ -36,11 +36,11 @@ typedef struct tj_context_fmha_args {
   int32_t has_scale;
   int32_t has_window;
   int32_t causal;
-  int32_t split;               /* TJ_SPLIT_CONTIGUOUS, ... */
-  int32_t max_sms;             /* multiprocessors that the launches may fill; 0: all */
-  float softcap;               /* 0: off */
-  int32_t heads_first;         /* memory of k and v: not 0: [B, Hkv, S, D], else [B, S, Hkv, D] */
-  int64_t window_right;        /* likewise: keys that it sees behind its place, -1: all */
+  int32_t split;        /* TJ_SPLIT_CONTIGUOUS, ... */
+  int32_t max_sms;      /* multiprocessors that the launches may fill; 0: all */
+  float softcap;        /* 0: off */
+  int32_t heads_first;  /* memory of k and v: not 0: [B, Hkv, S, D], else [B, S, Hkv, D] */
+  int64_t window_right; /* looked at only when has_window is not 0: keys behind its place; -1: all, and 0 is none */
   const tj_tensor* cu_seqlens; /* i32 [N + 1]; null: none. B is 1 with it, and heads are exchanged */
   int32_t exchange;            /* TJ_EXCHANGE_AUTO, ... */
   int32_t reserved;            /* 0 */
@@ -77,7 +77,7 @@ TJ_C_API void tj_group_destroy(tj_group* group);
 TJ_C_API tj_status tj_group_prepare(tj_group* group, const tj_context_fmha_args* args);
 /* Every rank's call together is one call of attention. stream: as tj_run() takes it. */
 TJ_C_API tj_status tj_group_fmha(tj_group* group, const tj_context_fmha_args* args, void* stream);
-/* The same of attention over a cache that is split. */
+/* Attention over a split cache. Waits, errors and streams are those of tj_group_fmha(). */
 TJ_C_API tj_status tj_group_prepare_decode(tj_group* group, const tj_context_decode_args* args);
 TJ_C_API tj_status tj_group_decode(tj_group* group, const tj_context_decode_args* args, void* stream);
 /* The same of products: rows of a are gathered, or sums over parts of K are scattered. */
