@@ -31,8 +31,7 @@ double ms_since(Clock::time_point start) {
 
 void require_primitives(const arch::Target& target) {
   const std::string file = cat("arch/", target.arch->primitives, ".cuh");
-  const auto headers = headers_for(target);
-  if (std::none_of(headers.begin(), headers.end(), [&](const compile::Header& header) { return header.name == file; }))
+  if (!has_header(headers_for(target), file))
     support::fail(Stage::target, Code::unsupported,
                   cat("target '", target.name(), "' has no primitives: there is no kernel_templates/",
                       target.model ? kModelPrefix : "", file));
@@ -143,6 +142,11 @@ std::vector<compile::Header> headers_for(const arch::Target& target, const ops::
   if (maker != nullptr)
     for (const ops::TemplateText& file : maker->templates()) headers.push_back({file.name, file.text});
   return headers;
+}
+
+bool has_header(const std::vector<compile::Header>& headers, std::string_view name) {
+  return std::any_of(headers.begin(), headers.end(),
+                     [&](const compile::Header& header) { return header.name == name; });
 }
 
 cache::Key key_of(const ops::Request& request, const arch::Target& target, const compile::Compiler& compiler) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "arch/arch.hpp"
@@ -27,6 +28,8 @@ struct Choice {
 /// Files that a unit for this target may include: the embedded templates, the model's in the place of files of the same
 /// name, and the maker's own.
 std::vector<compile::Header> headers_for(const arch::Target& target, const ops::Maker* maker = nullptr);
+/// Is there a file of this name among them?
+bool has_header(const std::vector<compile::Header>& headers, std::string_view name);
 
 /// The compiler that is there, as a key names it; none where there is none.
 cache::Fields compiler_fields(const compile::Compiler& compiler);

@@ -23,8 +23,7 @@ using support::cat;
 void require_bodies(const ops::Maker& op, const graph::Graph& graph, const arch::Arch& arch) {
   const auto headers = headers_for({&arch, false}, &op);
   for (const std::string& include : graph.includes)
-    if (std::none_of(headers.begin(), headers.end(),
-                     [&](const compile::Header& header) { return header.name == include; }))
+    if (!has_header(headers, include))
       support::fail(Stage::target, Code::unsupported,
                     cat("op '", op.name(), "' has no kernel for the arch family '", arch.family, "' of '", arch.name,
                         "': there is no kernel_templates/", include));
@@ -60,7 +59,8 @@ double rate_of(const ops::Candidate& candidate, int ii, int length) {
 double rate_of(const Considered& of) { return rate_of(of.candidate, of.schedule->ii, of.schedule->length); }
 
 /// Looks for a schedule at the first II that bounds allow. One that takes few nodes is what the whole search would
-/// find: no question has come to its share of either budget.
+/// find. A question may take half of what a budget has left: below a third of it, none was cut short. The budget is
+/// small beside the whole search's, which has 7000 nodes for a graph of 40.
 void look_first(Considered& of) {
   constexpr std::uint64_t kFewNodes = 256;
   constexpr std::uint64_t kShare = 3;
@@ -92,8 +92,8 @@ bool bound(Considered& of, double rate, bool more) {
   return true;
 }
 
-/// The best of them, which the first of equals is; null where none has a schedule. Those that the first look settles
-/// bound the searches of the others.
+/// The best of them, which the first of equals is; null where none has a schedule. Schedules of the first look bound
+/// the other searches.
 Considered* best_of(std::vector<Considered>& list) {
   if (list.size() > 1)
     for (Considered& each : list) look_first(each);

@@ -78,10 +78,10 @@ enum class Scales : std::int32_t { tensor = 0, block = 1, row = 2 };
 /// not compile is a tj::Error with its line. src/ops/gemm/README.md has what texts may use.
 ///
 /// Ladder (ladder.hpp): rungs 1 to 10, named v1 to v10, on sm_90a, sm_100a and sm_103a. Each drops a restriction of the
-/// one before. v10 is the op's own kernel, also a measured one, where blocks of that have two consumers, in tensor
-/// memory as pairs; else the best of such kernels. Example: samples/02_gemm_ladder. v1 serves M <= 128, N <= 128 and K
-/// <= 64; v2 serves M <= 128 and N <= 128; both have no batch. The others serve all sizes. Operands are f16 or bf16, of
-/// v10 any type.
+/// one before. v10 has two consumers a block, in tensor memory in pairs of blocks. It is the op's own kernel, also a
+/// measured one, where that is such a kernel. Else it is the best of them. v10 takes any type, the others f16 and bf16.
+/// v1 serves M <= 128, N <= 128 and K <= 64; v2 serves M <= 128 and N <= 128; both have no batch. The others serve all
+/// sizes. Example: samples/02_gemm_ladder.
 struct GemmArgs {
   static constexpr const char* kOp = "gemm";
   using Config = GemmConfig;

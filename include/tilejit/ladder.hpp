@@ -15,7 +15,7 @@ namespace tj {
 /// A rung is a number. Rung 0 is the op's own kernel, which a call without a ladder takes. Rung 1 is the simplest
 /// kernel; each rung above it drops one restriction. fmha.hpp and gemm.hpp say what their rungs are. Every call throws
 /// tj::Error as the op's own calls do. It also throws argument for an op without a ladder, and for a rung that does not
-/// exist or does not serve the sizes. It throws target or argument where the arch has no ladder of it.
+/// exist or does not serve the sizes. Where the arch has no ladder of the op, products throw argument, others target.
 ///
 /// Thread safe, as the runtime is.
 class TJ_API Ladder {

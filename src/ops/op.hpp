@@ -202,7 +202,8 @@ class Op : public Maker {
   /// Has it a ladder: kernels to compare its own with (tilejit/ladder.hpp)?
   virtual bool has_ladder() const { return false; }
   /// The choice of a rung of the op's ladder. None for a rung that is the op's own kernel. Throws tj::Error(argument)
-  /// for a rung that does not exist or serve the sizes, tj::Error(target | argument) where the arch has none.
+  /// for a rung that does not exist or serve the sizes. Where the arch has no ladder of the op, products throw
+  /// argument, others target.
   virtual std::optional<int> rung_choice(const ProblemKey& problem, int rung, const arch::Arch& arch) const;
   /// Is the op's own kernel, which may be a measured one, such a rung too? Then it is taken in place of rung_choice().
   virtual bool is_rung(const Kernel& /*own*/, int /*rung*/, const arch::Arch& /*arch*/) const { return false; }

@@ -11,8 +11,8 @@ namespace tj::sched {
 /// Stands for an II: the first that units, recurrences and stages allow.
 inline constexpr int kFirstIi = -1;
 
-/// As schedule(), where an II above `most_ii` is of no use: the search ends there. 0: any is. Throws
-/// tj::Error(schedule) also where there is none within.
+/// The same as schedule(), but the search ends at most_ii (0: no end). Throws tj::Error(schedule) also where there is
+/// none within. At kFirstIi, so does a joint search that gives up.
 Schedule schedule_within(const graph::Graph& graph, const Options& options, int most_ii);
 
 /// The length that edges within an iteration alone ask for: no schedule is shorter.

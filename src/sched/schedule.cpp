@@ -36,13 +36,14 @@ struct Limited : Options {
 };
 
 void check_options(const graph::Graph& graph, const Limited& options) {
-  const auto refuse = [](const char* name, int value) {
+  const auto refuse = [](const char* name, int value, const char* or_else = "") {
     support::fail(Stage::schedule, Code::invalid_argument,
-                  cat(name, " is ", value, "; it must be 0 (no limit) or more"));
+                  cat(name, " is ", value, "; it must be 0 (no limit) or more", or_else));
   };
   if (options.max_stages < 0) refuse("max_stages", options.max_stages);
   if (options.min_ii < 0) refuse("min_ii", options.min_ii);
-  if (options.most_ii < kFirstIi) refuse("most_ii", options.most_ii);
+  static_assert(kFirstIi == -1);
+  if (options.most_ii < kFirstIi) refuse("most_ii", options.most_ii, ", or -1 (the first II that bounds allow)");
   if (options.max_slots < 0) refuse("max_slots", options.max_slots);
   if (options.max_roles < 0) refuse("max_roles", options.max_roles);
   if (options.node_budget > kMaxNodeBudget && options.node_budget != kBudgetBySize)
@@ -234,6 +235,10 @@ Schedule schedule_within(const graph::Graph& graph, const Options& given, int mo
       support::fail(Stage::schedule, Code::unsupported,
                     cat("graph '", graph.name, "': the joint search gave up within node_budget ", options.node_budget,
                         ", and mixed roles have no simpler answer; raise it"));
+    if (options.most_ii == kFirstIi)
+      support::fail(Stage::schedule, Code::unsupported,
+                    cat("graph '", graph.name, "': the joint search gave up at the first II within node_budget ",
+                        options.node_budget, "; no simpler answer is looked for there"));
     solve_split(graph, options, result);
     result.proven_ii = result.proven_length = false;
     result.certificate +=

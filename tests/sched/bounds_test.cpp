@@ -1,9 +1,10 @@
-// Protects bounds of schedules: a bound that whoever asks gives changes no schedule within it and ends the search
-// beyond, and no schedule is shorter than what is known before.
+// Protects bounds of schedules. A bound changes no schedule within it, and ends the search beyond. No schedule is
+// shorter than the length that is known before.
 #include "sched/bounds.hpp"
 
 #include <doctest/doctest.h>
 
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -70,7 +71,22 @@ TEST_CASE("a schedule within a bound is the one without it, and there is none be
     }
 }
 
+TEST_CASE("at the first interval, a joint search that gives up has no simpler answer") {
+  int gave_up = 0;
+  for (const graph::Graph& graph : graphs())
+    for (const std::uint64_t budget : {0, 1, 4, 16, 64, 256}) {
+      INFO(graph.name << ", budget " << budget);
+      sched::Options few;
+      few.node_budget = budget;
+      const std::string first = refusal(graph, few, sched::kFirstIi);
+      gave_up += has(first, "the joint search gave up at the first II");
+      if (first.empty()) CHECK(sched::schedule_within(graph, few, sched::kFirstIi).joint);
+    }
+  CHECK(gave_up > 0);
+}
+
 TEST_CASE("the length that edges ask for is that of the longest chain") {
   CHECK(sched::least_length(graph::example("fa_hopper"), {}) == 7);  // without units: the schedule has 9
-  CHECK(has(refusal(graph::example("fa_hopper"), {}, -2), "most_ii is -2"));
+  const std::string refused = refusal(graph::example("fa_hopper"), {}, -2);
+  CHECK(has(refused, "most_ii is -2; it must be 0 (no limit) or more, or -1 (the first II that bounds allow)"));
 }

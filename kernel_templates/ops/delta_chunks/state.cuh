@@ -142,7 +142,7 @@ TJ_DEVICE void solve_tokens_done(Consumer<C>& consumer) {
   dev::hold(consumer.asked);
 }
 
-/// What is kept of the first tokens' changes: it is there when these are.
+/// Loads the first tokens' keep, which is there when their changes are.
 template <class C>
 TJ_DEVICE void take_keep(Consumer<C>& consumer, const Tile&, int, u32 chunk) {
   static_assert(kFirstPairs == 1, "four numbers");

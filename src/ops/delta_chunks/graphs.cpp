@@ -73,11 +73,11 @@ class StateBuilder : delta_chunks::ConsumerBuilder {
     then(load_, fade, 0, chunk_);
     then(load_, scale, 0, chunk_);
     then(scale, ask);
-    order(keys, scale, node(keys).cycles);
+    order(keys, scale, node(keys).cycles);  // values are scaled under the product with keys
     wait(keys, ask);
     then(ask, solve);
     then(load_, solve, 0, chunk_);
-    // Under the product with keys, ptxas 13.0 has the first reader of its result wait for all products.
+    // A fade under the product with keys makes ptxas 13.0 wait for all products at that product's first reader.
     order(solve, fade, node(solve).cycles);
     const auto [first, rest] = change(c, solve, fade);
     // A step ends with the state that the next one reads. No product is under way then: with one across a loop's end,
@@ -98,7 +98,7 @@ class StateBuilder : delta_chunks::ConsumerBuilder {
     const int terms = kernel_.channel_gate ? 2 : delta_chunks::kept_terms(kernel_.dtype), width = kernel_.head_dim;
     const int take = arithmetic("take_keep", c, kChunk, 0, 0, 0, kListCycles, 4 * kFirst);
     then(load_, take, 0, chunk_);
-    order(solve, take, node(solve).cycles);
+    order(solve, take, node(solve).cycles);  // the chain's order, as consumers share one
     const auto weigh = [&](const char* body, int parts, double latency) {
       const int weighed = arithmetic(body, c, kChunk / kParts * parts, 2 * terms - 1, 0.5 * terms, 0, latency,
                                      kRows * kChunk / kParts * parts / 2 / kThreads * terms);
@@ -117,7 +117,7 @@ class StateBuilder : delta_chunks::ConsumerBuilder {
     then(take, early);
     then(early, first);
     then(fade, first);
-    order(fade, early, node(fade).cycles);
+    order(fade, early, node(fade).cycles);   // under the product that solves, whose result is weighed
     order(first, late, node(first).cycles);  // under the first product
     then(late, rest);
     weigh_ = early;
@@ -144,7 +144,7 @@ class StateBuilder : delta_chunks::ConsumerBuilder {
     // Between both products ptxas 13.0 would put the values' arithmetic, and its waits, among instructions of the
     // first.
     order(queries, scale, node(queries).cycles);
-    order(solve, faded, node(solve).cycles);
+    order(solve, faded, node(solve).cycles);  // consumers run freely: left to the search, one asked for O ahead of D
     wait(queries, faded);
     then(load_, faded, 0, chunk_);
     then(faded, sum);
@@ -153,7 +153,7 @@ class StateBuilder : delta_chunks::ConsumerBuilder {
     then(load_, sum, 0, chunk_);
     order(sum, weigh_, node(sum).cycles);  // the unit is free while D is weighed
     wait(sum, stage);
-    order(changed_, stage, node(changed_).cycles);
+    order(changed_, stage, node(changed_).cycles);  // left to the search, one staged rows ahead of the last product
     put("put_rows", c, stage, "o" + std::to_string(c));
     for (const int product : {queries, sum}) wait(product, round);
     then(round, queries, 1);

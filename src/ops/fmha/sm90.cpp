@@ -202,7 +202,8 @@ enum class Rows { from_registers, staged, staged_in_values };
 FmhaGroupTile widest_tile(const FmhaKernel& config, int consumers, Rows rows, const arch::Arch& arch) {
   constexpr int kMostKeys = 176, kMatrixDepth = 16;
   // Three consumers of 112 keys have the words, but ptxas 13.0 serialises their products (C7511, C7512): causal, head
-  // dims of 128 and 160, 64 values. Those of 96 and 192 it does not, nor 128 keys with 32 values.
+  // dims of 128 and 160, 64 values. Products of head dims 96 and 192 stay beside each other, and so do 128 keys with
+  // 32 values.
   constexpr int kFewerKeys = 96, kNarrowest = 104, kWidest = 160, kValues = 64;
   const bool staged = rows != Rows::from_registers;
   // As kernel_templates/arch hands 65536 registers to so many warpgroups. The role that stores staged rows takes some.

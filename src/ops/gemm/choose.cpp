@@ -270,7 +270,8 @@ GemmChoice gemm_last_rung(const ProblemKey& problem, const arch::Arch& arch) {
     if (gemm_consumers(ranked.choice, arch) < 2) continue;
     if (!best) best = ranked.choice;
     const GemmTile& tile = gemm_tiles()[static_cast<std::size_t>(ranked.choice.tile)];
-    if (!full && sizes.m > tile.block_m && gemm_is_last_rung(chosen(kind, ranked.choice), arch)) full = ranked.choice;
+    const bool filled = gemm_family(arch).in_pairs == nullptr || sizes.m > tile.block_m;
+    if (!full && filled && gemm_is_last_rung(chosen(kind, ranked.choice), arch)) full = ranked.choice;
   }
   if (!best)
     refuse("gemm", Code::unsupported,

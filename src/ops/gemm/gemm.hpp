@@ -91,8 +91,8 @@ int gemm_store(const GemmKernel& kernel, bool in_pairs = false);
 
 inline const GemmRung& gemm_rung(const GemmKernel& kernel) { return kGemmRungs[kernel.rung]; }
 /// Gives the kernel a rung: its number, and the tile that the rung has on the arch; the last's is that of usual sizes.
-/// Without an arch (null) the tile is that of archs whose matrix instruction multiplies 64 rows, as sm_90a's does, and
-/// the last's stays as it is.
+/// Without an arch (null) the tile is that of archs whose matrix instruction multiplies 64 rows, as sm_90a's does.
+/// The last's tile stays.
 void set_gemm_rung(GemmKernel& kernel, int rung, const arch::Arch* arch);
 /// Throws tj::Error(argument) for a rung that does not exist, or does not serve the sizes, whatever the arch.
 void check_gemm_rung(int rung, const GemmSizes& sizes, DType dtype);
@@ -160,10 +160,9 @@ GemmChoice choose_gemm(const GemmSizes& sizes, const GemmKernel& kernel, const a
 int gemm_consumers(const GemmChoice& choice, const arch::Arch& arch);
 /// Is the kernel one of the ladder's last rung: blocks of two consumers, in pairs where the arch multiplies in pairs?
 bool gemm_is_last_rung(const GemmKernel& kernel, const arch::Arch& arch);
-/// The ladder's last rung, for calls and for tools, where the op's own kernel, which may be a measured one, is none: of
-/// the choices that are, the one with the fewest predicted cycles. A d without rows for both blocks of a pair has two
-/// consumers in one block. Throws tj::Error(target | argument, unsupported) where the arch has no ladder, or no such
-/// tile serves the problem.
+/// The ladder's last rung where the op's own kernel is none. It is the choice with the fewest predicted cycles among
+/// those that are, for calls and for tools. A d without rows for both blocks of a pair has two consumers in one block.
+/// Throws tj::Error(target | argument, unsupported) where the arch has no ladder, or no such tile serves the problem.
 GemmChoice gemm_last_rung(const ProblemKey& problem, const arch::Arch& arch);
 /// What choose_gemm() takes for large products of this kind, to be made ahead: tiles, and how they come to blocks.
 /// There are none where the arch serves none, and for kinds of parts or of a rung, whose tiles are others.

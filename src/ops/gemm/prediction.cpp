@@ -168,7 +168,7 @@ GemmPrediction::GemmPrediction(const GemmSizes& sizes, const GemmKernel& kernel,
       tile_(kGemmTiles[static_cast<std::size_t>(tile)]),
       cycles_(rates.cycles[static_cast<std::size_t>(tile)]),
       out_bytes_(size_of(kernel.out)),
-      add_c_(kernel.add_c),
+      addend_bytes_(kernel.add_c ? size_of(kernel.addend()) : 0),
       store_(store_of(kernel, tile)),
       scattered_(!kernel.d_aligned && store_ == gemm::kDirect),
       stored_(static_cast<double>(kernel.columns(tile_.block_n)) / tile_.block_n),
@@ -327,7 +327,7 @@ double GemmPrediction::split_cycles() const {
 
 /// The launch that adds the parts: as long as memory takes, L2 or not, but not less than the round trips of a thread.
 double GemmPrediction::sum_cycles(int parts) const {
-  const double by_memory = sum_parts_bytes(elements_, parts, out_bytes_, add_c_) / rates_.memory_bytes_per_cycle;
+  const double by_memory = sum_parts_bytes(elements_, parts, out_bytes_, addend_bytes_) / rates_.memory_bytes_per_cycle;
   return rates_.next_launch_cycles + std::max(by_memory, sum_parts_trips(parts) * rates_.copy_latency_cycles);
 }
 

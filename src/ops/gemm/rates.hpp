@@ -100,7 +100,7 @@ class GemmPrediction {
   const GemmTile& tile_;
   const std::array<GemmTileCycles, 2>& cycles_;
   const int out_bytes_;
-  const bool add_c_;
+  const int addend_bytes_;     ///< 0: none is added
   const int store_;            ///< kStore of a product whose K is whole
   const bool scattered_;       ///< rows of d that are stored from registers begin anywhere
   const double stored_;        ///< of a tile's columns, how many d has: half with a gate

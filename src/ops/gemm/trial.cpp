@@ -76,7 +76,7 @@ std::vector<Asked> asked_of(Flags flags, const arch::Arch& arch) {
   return list;
 }
 
-/// What a call of these sizes takes, or the last rung does.
+/// The choice of a call of these sizes, or of the last rung.
 GemmChoice choice_of(const GemmSizes& sizes, const Asked& asked, const arch::Arch& arch) {
   return asked.last_rung ? gemm_last_rung(gemm_problem_key(sizes, asked.kernel), arch)
                          : choose_gemm(sizes, asked.kernel, arch);

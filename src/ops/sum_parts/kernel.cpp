@@ -232,8 +232,8 @@ std::uint64_t sum_parts_small_key(DType out, bool draws, const DeviceText& end_t
   return key_of_fields<kFields>(kernel_of(out, draws, end_text));
 }
 
-double sum_parts_bytes(double elements, int parts, int out_bytes, bool add_c) {
-  return elements * (parts * static_cast<double>(sizeof(float)) + out_bytes * (add_c ? 2 : 1));
+double sum_parts_bytes(double elements, int parts, int out_bytes, int addend_bytes) {
+  return elements * (parts * static_cast<double>(sizeof(float)) + out_bytes + addend_bytes);
 }
 int sum_parts_trips(int parts) { return (parts + sum_parts::kPartsAhead - 1) / sum_parts::kPartsAhead; }
 

@@ -23,8 +23,8 @@ const Op& sum_parts_op();
 Request sum_parts_request(DType out, bool draws = false);
 std::uint64_t sum_parts_small_key(DType out, bool draws = false, const DeviceText& end_text = {});
 
-/// Memory that adding moves, in bytes.
-double sum_parts_bytes(double elements, int parts, int out_bytes, bool add_c);
+/// Memory that adding moves, in bytes. addend_bytes: of an element of c, 0 where none is added.
+double sum_parts_bytes(double elements, int parts, int out_bytes, int addend_bytes);
 /// Round trips to memory that follow each other.
 int sum_parts_trips(int parts);
 

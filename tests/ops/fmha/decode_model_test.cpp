@@ -1,5 +1,5 @@
-// Protects attention of few queries on the CPU model, against f64: heads of a group as rows, keys in parts that are
-// merged, with every mask and modification; lists and pages whose lengths change between runs of a plan; same bits.
+// Protects attention of few queries on the CPU model, against f64. Heads of a group are rows. Keys are in parts that
+// are merged, with every mask and modification. Lists and pages change lengths between runs of a plan. Bits are equal.
 #include <doctest/doctest.h>
 
 #include <cstdint>

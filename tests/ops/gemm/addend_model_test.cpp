@@ -1,5 +1,5 @@
-// Protects an addend of f32 beside a d of 16 bits on the CPU model, against f64: every family and way of storing,
-// swapped tiles, parts of K, tiles that blocks share or draw. Its name and its key are those of no other kernel.
+// Protects an addend of f32 beside a d of 16 bits on the CPU model, against f64. Every family and way of storing has
+// it. So have swapped tiles, parts of K, and tiles that blocks share or draw. No other kernel has its name and its key.
 #include <doctest/doctest.h>
 
 #include <string>

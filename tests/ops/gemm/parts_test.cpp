@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <set>
 
 #include "arch/arch.hpp"
@@ -125,6 +126,29 @@ TEST_CASE(
   // 8 parts in tiles of 128 x 192 would do the products soonest, but write 9 MB of sums.
   CHECK(ops::choose_gemm({96, 3072, 7168, 1}, {}, hopper()).parts < 8);
   CHECK(ops::choose_gemm({128, 6144, 7168, 1}, {}, hopper()).parts == 1);
+}
+
+TEST_CASE("sums of parts read a c of f32 in its own bytes") {
+  ops::GemmKernel same, wide;
+  same.add_c = wide.add_c = wide.add_f32 = true;
+  int longer = 0;
+  for (const auto& [m, n, k] : {std::array{96, 3072, 7168}, {512, 512, 65536}, {256, 1024, 65536}}) {
+    CAPTURE(m);
+    const auto by_choice = [&, sizes = ops::GemmSizes{m, n, k, 1}](const ops::GemmKernel& kernel) {
+      std::map<int, double> cycles;
+      for (const ops::RankedGemm& ranked : ops::rank_gemm(sizes, kernel, hopper()))
+        if (ranked.choice.parts > 1) cycles[ranked.choice.number()] = ranked.cycles;
+      return cycles;
+    };
+    const auto narrow = by_choice(same);
+    for (const auto& [number, cycles] : by_choice(wide)) {
+      const auto other = narrow.find(number);
+      if (other == narrow.end()) continue;  // its own tile, or parts of its own
+      CHECK(cycles >= other->second);
+      longer += cycles > other->second;
+    }
+  }
+  CHECK(longer > 0);
 }
 
 TEST_CASE("a batch is tiles too, and fills the SMs") {

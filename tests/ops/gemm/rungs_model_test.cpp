@@ -124,6 +124,28 @@ TEST_CASE("the last rung has two consumers, whatever the sizes: at the sample's 
     }
 }
 
+TEST_CASE("on warpgroups the last rung has the fewest predicted cycles, also where d fills no tile's rows") {
+  const arch::Arch& arch = *arch::find("sm_90a");
+  int taller = 0;
+  for (const int m : {65, 130, 150, 192, 200, 300})
+    for (const auto& [n, k] : {std::array{4096, 4096}, {16384, 4096}, {600, 200}}) {
+      GemmConfig config;
+      config.m = m, config.n = n, config.k = k;
+      CAPTURE(m);
+      CAPTURE(n);
+      const ops::ProblemKey problem = ops::gemm_problem_key(config);
+      const ops::GemmChoice last = ops::gemm_last_rung(problem, arch);
+      const auto ranking = ops::rank_gemm(ops::gemm_sizes(problem), ops::gemm_kernel(problem.kind), arch);
+      const auto best = std::find_if(ranking.begin(), ranking.end(), [&](const ops::RankedGemm& ranked) {
+        return ops::gemm_consumers(ranked.choice, arch) >= 2;
+      });
+      REQUIRE(best != ranking.end());
+      CHECK(ops::gemm_choice_name(last) == ops::gemm_choice_name(best->choice));
+      taller += ops::gemm_tiles()[static_cast<std::size_t>(last.tile)].block_m > m;
+    }
+  CHECK(taller > 0);
+}
+
 TEST_CASE(
     "the last rung is one kernel for calls and for tools; the op's own, also a measured one, where that is such a "
     "kernel") {
