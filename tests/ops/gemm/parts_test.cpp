@@ -132,9 +132,9 @@ TEST_CASE("sums of parts read a c of f32 in its own bytes") {
   ops::GemmKernel same, wide;
   same.add_c = wide.add_c = wide.add_f32 = true;
   int longer = 0;
-  for (const auto& [m, n, k] : {std::array{96, 3072, 7168}, {512, 512, 65536}, {256, 1024, 65536}}) {
-    CAPTURE(m);
-    const auto by_choice = [&, sizes = ops::GemmSizes{m, n, k, 1}](const ops::GemmKernel& kernel) {
+  for (const ops::GemmSizes& sizes : {ops::GemmSizes{96, 3072, 7168, 1}, {512, 512, 65536, 1}, {256, 1024, 65536, 1}}) {
+    CAPTURE(sizes.m);
+    const auto by_choice = [&](const ops::GemmKernel& kernel) {
       std::map<int, double> cycles;
       for (const ops::RankedGemm& ranked : ops::rank_gemm(sizes, kernel, hopper()))
         if (ranked.choice.parts > 1) cycles[ranked.choice.number()] = ranked.cycles;

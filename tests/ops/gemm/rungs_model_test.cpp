@@ -128,11 +128,11 @@ TEST_CASE("on warpgroups the last rung has the fewest predicted cycles, also whe
   const arch::Arch& arch = *arch::find("sm_90a");
   int taller = 0;
   for (const int m : {65, 130, 150, 192, 200, 300})
-    for (const auto& [n, k] : {std::array{4096, 4096}, {16384, 4096}, {600, 200}}) {
+    for (const auto& size : {std::array{4096, 4096}, {16384, 4096}, {600, 200}}) {
       GemmConfig config;
-      config.m = m, config.n = n, config.k = k;
+      config.m = m, config.n = size[0], config.k = size[1];
       CAPTURE(m);
-      CAPTURE(n);
+      CAPTURE(config.n);
       const ops::ProblemKey problem = ops::gemm_problem_key(config);
       const ops::GemmChoice last = ops::gemm_last_rung(problem, arch);
       const auto ranking = ops::rank_gemm(ops::gemm_sizes(problem), ops::gemm_kernel(problem.kind), arch);
