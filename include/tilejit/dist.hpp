@@ -40,11 +40,11 @@ enum class Exchange : std::uint8_t { automatic, keys, heads };
 /// o [B, H, S, Dv]; lse f32 [B, H, S]. Memory of k and v has no gaps. It is [B, S, Hkv, D], with heads_first
 /// [B, Hkv, S, D]. All ranks pass equal values of everything but addresses and, with contiguous, S.
 ///
-/// Masks count rows of the whole sequence. Where keys are exchanged, a window needs causal, and so does ALiBi; sinks,
+/// Masks count rows of the whole sequence. A window needs causal in an exchange of keys, and so does ALiBi; sinks,
 /// ALiBi and windows go with contiguous and zigzag alone. The list lengths has each rank's S where contiguous runs
 /// differ; empty: all have this rank's. Zigzag takes an even S.
 ///
-/// Where heads are exchanged, each rank attends with H / P heads over all rows, and sends their rows back. H is a
+/// An exchange of heads lets each rank attend with H / P heads over all rows, and send their rows back. H is a
 /// multiple of P then. Hkv is a multiple of P, or P one of Hkv, where several ranks get the same head of keys. Any mask
 /// goes with any split, without causal, too. Memory of k and v may have gaps, which automatic does not look at. Bits
 /// are those of one GPU's call of as many heads in the same tile.
@@ -53,7 +53,7 @@ enum class Exchange : std::uint8_t { automatic, keys, heads };
 /// Heads are exchanged, and B is 1. Rows of no sequence get any number. Masks are each sequence's own, and
 /// alibi_slopes are [H] or [N, H]. The list is equal on all ranks.
 ///
-/// Where keys are exchanged, each rank gathers keys and values, from the first that its rows see to the last, and then
+/// Each rank gathers keys and values by an exchange of keys, from the first that its rows see to the last, and then
 /// attends. A row's output with contiguous and zigzag has the bits of a call of one GPU over the same keys in the same
 /// tile. The ranks' keys are parts with striped, whose outputs are merged in the ranks' order. Contiguous and zigzag
 /// ranks on GPUs with a buffer for each other attend with their own keys first where that is predicted to be faster.

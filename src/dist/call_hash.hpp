@@ -36,9 +36,9 @@ class CallHash {
     for (const std::int64_t value : values) add(value);
     return add(values.size());
   }
-  /// Of [B, H, S, D], all but S, which ranks have of their own.
+  /// Adds the type and B, H and D of [B, H, S, D]. S is each rank's own.
   CallHash& add_heads(const Tensor& t) { return add(t.dtype).add(t.shape[0]).add(t.shape[1]).add(t.shape[3]); }
-  /// What FmhaArgs and ContextFmhaArgs say of masks and of scores.
+  /// Adds masks and scores of FmhaArgs or ContextFmhaArgs.
   template <class Args>
   CallHash& add_scores(const Args& args) {
     return add(args.window.left)

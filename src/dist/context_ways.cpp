@@ -1,4 +1,4 @@
-// When keys of other ranks are gathered, when a rank's own rows come first, and when heads are exchanged.
+// The ways of a call: keys of other ranks are gathered, a rank's own rows come first, or heads are exchanged.
 //
 // Decides ways by predicted times and by what a call asks for. Does not decide times (prediction.cpp). Invariant: equal
 // arguments give equal ways on all ranks.

@@ -6,8 +6,8 @@
 namespace tj::dist {
 namespace {
 
-// By copy engines between two H200, both ways at once as fast as one way: 8 MB take 26 us and 128 MB 348. The word
-// behind them takes 4 us, its wait one.
+// Copy engines between two H200 take 26 us for 8 MB and 348 for 128 MB, both ways at once as fast as one way. The word
+// behind them takes 4 us, its wait one (tests/gpu/product_parts.py, 2026-11-30).
 constexpr double kLinkBytesPerS = 392e9, kLinkS = 10e-6;
 constexpr double kMemoryBytesPerS = 4.2e12;   // read and written together
 constexpr double kFlopsPerS = 600e12;         // of attention in 16 bits

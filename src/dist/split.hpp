@@ -48,7 +48,7 @@ struct HeldRows {
   std::int64_t at = 0, begin = 0, step = 1, rows = 0;
   friend bool operator==(const HeldRows&, const HeldRows&) = default;
 };
-/// In the rank's order, none of them without rows.
+/// Runs come in the rank's order, none of them without rows.
 std::vector<HeldRows> held_rows(const SplitShape& shape, int rank);
 
 /// The rows that a rank gathers: as many as this, counted from 0.

@@ -77,7 +77,7 @@ TEST_CASE("other head dims: no spill, no serialised matrix instruction") {
   for (const Dims& dims : {Dims{40, 0}, {96, 0}, {192, 0}, {192, 128}, {256, 0}, {128, 64}, {160, 64}}) {
     int place = row++;
     for (const bool causal : {false, true}) {
-      // In registers, or near their limit where a wider block of keys was serialised: these always run.
+      // Kernels in registers, or near their limit where a wider block was serialised, always run.
       const bool fullest = (dims.head == 256 || dims.value == 64) && causal;
       if (testing::sampled_out(place++) && !fullest) continue;
       ops::FmhaKernel kernel;

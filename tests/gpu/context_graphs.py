@@ -33,7 +33,7 @@ def of_kind(options, kind):
 
 
 def known_as(ranks, name, shapes, turn, found, where):
-    """What the elements of a product are, as far as they are known: which rank's inputs of another turn they have, or lack."""
+    """A text of what a product's elements are, as far as that is known: the rank whose inputs of another turn they have, or lack."""
     if not name.endswith(("gemm", "scatter")):
         return "unknown (attention)"
     if not bool(found[where].isfinite().all()):
@@ -55,7 +55,7 @@ def known_as(ranks, name, shapes, turn, found, where):
 
 
 def difference(found, wanted, differs):
-    """Which elements of two tensors differ, with rows of the last dimension: text."""
+    """A text of the elements in which two tensors differ, with rows of the last dimension."""
     rows, other, differs = (each.reshape(-1, each.shape[-1]) for each in (found, wanted, differs))
     which_rows, which_columns = (differs.any(dim).nonzero().flatten() for dim in (1, 0))
     return (f"{int(differs.sum())} of {differs.numel()} elements differ, in {len(which_rows)} rows {int(which_rows[0])} to {int(which_rows[-1])} and "

@@ -91,7 +91,7 @@ int gemm_store(const GemmKernel& kernel, bool in_pairs = false);
 
 inline const GemmRung& gemm_rung(const GemmKernel& kernel) { return kGemmRungs[kernel.rung]; }
 /// Gives the kernel a rung: its number, and the tile that the rung has on the arch; the last's is that of usual sizes.
-/// Without an arch (null) the tile is that of archs whose matrix instruction multiplies 64 rows, as sm_90a's does.
+/// The tile without an arch (null) is that of archs whose matrix instruction multiplies 64 rows, as sm_90a's does.
 /// The last's tile stays.
 void set_gemm_rung(GemmKernel& kernel, int rung, const arch::Arch* arch);
 /// Throws tj::Error(argument) for a rung that does not exist, or does not serve the sizes, whatever the arch.
