@@ -8,13 +8,11 @@ pages r, r + P, ... of each sequence. All ranks must have equal bits, in each of
 Times are medians of replayed graphs of 20 calls, the slowest rank's. Fewer GPUs than ranks, or no PyTorch: exit status 77; a wrong result is 1.
 """
 import argparse
-import os
 import random
 import sys
 
 from context_fmha import LIMITS, captured, check_all, distance, time_ms, worst_of
-from context_ranks import Ranks
-from python_calls import open_package, skip
+from context_ranks import open_ranks
 
 CALLS = 20  # of a graph that is timed
 
@@ -114,24 +112,13 @@ def time_decode(ranks, size, options):
 
 def main():
     options = options_of()
-    try:
-        import torch
-    except ImportError as error:
-        skip(f"{error}; PyTorch is needed")
-    if "RANK" not in os.environ or torch.cuda.device_count() < int(os.environ["WORLD_SIZE"]):
-        skip("a GPU for each rank is needed, and torch.distributed.run, which starts the ranks")
-    tilejit = open_package(options.library)
-    from tilejit import dist
-    ranks = Ranks(torch, tilejit, dist, options.transport)
-    seed = [options.seed or random.SystemRandom().randrange(1, 2**31)]
-    torch.distributed.broadcast_object_list(seed, 0)
-    ranks.say(f"seed {seed[0]}")
-    wrong = check_all(ranks, "decode", check_decode, options.check, seed[0])
+    ranks, seed = open_ranks(options)
+    wrong = check_all(ranks, "decode", check_decode, options.check, seed)
     ranks.say(f"states travel by {ranks.group.description()}")
     for size in filter(None, options.times.split(",")):
         time_decode(ranks, size, options)
     ranks.group.check()
-    torch.distributed.destroy_process_group()
+    ranks.torch.distributed.destroy_process_group()
     return 1 if wrong else 0
 
 

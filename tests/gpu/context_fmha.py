@@ -14,13 +14,11 @@ scattered sums. Fewer GPUs than ranks, or no PyTorch: exit status 77; a wrong re
 import argparse
 import copy
 import itertools
-import os
 import random
 import sys
 
 from context_graphs import check_graphs
-from context_ranks import Ranks, check_never, check_sleepy
-from python_calls import open_package, skip
+from context_ranks import check_never, check_sleepy, open_ranks
 
 LIMITS = {"float16": 2e-3, "bfloat16": 1.6e-2, "float32": 1e-4}  # relative, of two results that are both rounded
 
@@ -251,25 +249,11 @@ def check_all(ranks, kind, check, count, seed):
 
 def main():
     options = options_of()
-    try:
-        import torch
-    except ImportError as error:
-        skip(f"{error}; PyTorch is needed")
-    if "RANK" not in os.environ or torch.cuda.device_count() < int(os.environ["WORLD_SIZE"]):
-        skip("a GPU for each rank is needed, and torch.distributed.run, which starts the ranks")
-    tilejit = open_package(options.library)
-    from tilejit import dist
-    try:
-        ranks = Ranks(torch, tilejit, dist, options.transport)
-    except tilejit.Error as error:  # which all ranks have
-        sys.exit(f"context_fmha: {error}")
-    seed = [options.seed or random.SystemRandom().randrange(1, 2**31)]
-    torch.distributed.broadcast_object_list(seed, 0)
-    ranks.say(f"seed {seed[0]}")
+    ranks, seed = open_ranks(options)
     wrong = 0
     for kind, check, count in (("attention", check_attention, options.check), ("products", check_product, (options.check + 1) // 2),
                                ("CUDA graphs", check_graphs, options.graphs)):
-        wrong += check_all(ranks, kind, check, count, seed[0])
+        wrong += check_all(ranks, kind, check, count, seed)
     if options.sleepy:
         wrong += check_all(ranks, "sleepy ranks", check_sleepy, 1, options.sleepy)
         wrong += check_all(ranks, "lost ranks", check_never, 1, 0)
@@ -284,7 +268,7 @@ def main():
             time_rows(ranks, int(rows), options)
         time_products(ranks, options)
     ranks.group.check()
-    torch.distributed.destroy_process_group()
+    ranks.torch.distributed.destroy_process_group()
     return 1 if wrong else 0
 
 

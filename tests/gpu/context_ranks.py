@@ -6,7 +6,29 @@ import random
 import sys
 import time
 
+from python_calls import open_package, skip
+
 MOST_WAIT = datetime.timedelta(minutes=3)  # for a rank that makes kernels while the others have none to make
+
+
+def open_ranks(options):
+    """(this process's rank, the seed that all have). Where GPUs, ranks or PyTorch are missing the run is skipped."""
+    try:
+        import torch
+    except ImportError as error:
+        skip(f"{error}; PyTorch is needed")
+    if "RANK" not in os.environ or torch.cuda.device_count() < int(os.environ["WORLD_SIZE"]):
+        skip("a GPU for each rank is needed, and torch.distributed.run, which starts the ranks")
+    tilejit = open_package(options.library)
+    from tilejit import dist
+    try:
+        ranks = Ranks(torch, tilejit, dist, options.transport)
+    except tilejit.Error as error:  # which all ranks have
+        sys.exit(f"{os.path.basename(sys.argv[0])}: {error}")
+    seed = [options.seed or random.SystemRandom().randrange(1, 2**31)]
+    torch.distributed.broadcast_object_list(seed, 0)
+    ranks.say(f"seed {seed[0]}")
+    return ranks, seed[0]
 
 
 class Ranks:
