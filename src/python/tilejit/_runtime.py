@@ -137,7 +137,8 @@ class Runtime:
     cache_dir, target, dump_dir, hip_compiler, record_file, pack_keys, facts_file: texts or paths; cache_max_size_bytes: a number; log_level: "trace",
     "debug", "info", "warn", "error" or "off"; use_disk_cache, use_tuning: True or False; wait_limit_s, compile_limit_s: seconds, 0 for none.
     on_miss: what a call does whose kernel is not in the cache. "wait" until it is made, "error", or "quick": take a slower kernel until the
-    best one is there; the bits of its results may differ; on sm_90a calls wait. None leaves a setting to its variable (TJ_CACHE_DIR, TJ_ON_MISS, ...) or default.
+    best one is there; the bits of its results may differ; on sm_90a calls wait. None leaves a setting to its variable (TJ_CACHE_DIR,
+    TJ_ON_MISS, ...) or default.
     cache_dir may be several folders with ":" between them, of which the first that can be written is. log_sink: called with (level, text) from any
     thread. allocator: an object with allocate(device, bytes, stream) -> address and deallocate(device, address, bytes, stream), for workspaces.
     remote: a tilejit.Remote, a store elsewhere that is asked before a kernel is compiled. code_max_size_bytes: bytes of kernels that stay loaded
