@@ -51,7 +51,7 @@ class Flash(unittest.TestCase):
         self.assertEqual((o.shape, o.dtype, o.is_contiguous()), (wanted.shape, torch.float16, True))
         self.assertLessEqual(float((o - wanted).norm() / wanted.norm()), 6e-4)
         self.assertLessEqual(float((lse - wanted_lse).abs().max()), 1e-3)
-        self.assertTrue(torch.equal(o, self.call(self.q, self.k, self.v, deterministic=True, num_splits=0, pack_gqa=False, **options)))
+        self.assertTrue(torch.equal(o, self.call(self.q, self.k, self.v, deterministic=True, num_splits=4, pack_gqa=True, **options)))
 
     def test_what_its_arguments_mean(self):
         slopes = torch.tensor([0.5, 0.25, 0.125, 0.0625])
@@ -71,8 +71,8 @@ class Flash(unittest.TestCase):
 
     def test_what_is_not_served(self):
         q = self.q
-        for options, part in (({"dropout_p": 0.1}, "dropout_p is 0.1; allowed: 0"), ({"num_splits": 4}, "num_splits is 4"),
-                              ({"pack_gqa": True}, "pack_gqa is True"), ({"qv": q}, "qv is Tensor"), ({"attention_chunk": 64}, "attention_chunk is 64"),
+        for options, part in (({"dropout_p": 0.1}, "dropout_p is 0.1; allowed: 0"), ({"num_splits": -1}, "num_splits is -1"),
+                              ({"pack_gqa": 2}, "pack_gqa is 2"), ({"qv": q}, "qv is Tensor"), ({"attention_chunk": 64}, "attention_chunk is 64"),
                               ({"q_descale": q}, "q_descale"), ({"sm_margin": 8}, "sm_margin is 8"), ({"window_size": 7}, "window_size is 7"),
                               ({"softcap": -1.0}, "softcap is -1"), ({"alibi_slopes": torch.ones(3)}, "alibi_slopes.shape[0] (H) is 3")):
             with self.subTest(part), self.assertRaises(tilejit.Error) as error:
@@ -155,9 +155,11 @@ class Varlen(unittest.TestCase):
         for found, found_lse in ((o[:1], lse[:1]), (whole, same_lse)):
             self.assertLessEqual(float((found - wanted).norm() / wanted.norm()), 6e-4)
             self.assertLessEqual(float((found_lse - wanted_lse).abs().max()), 1e-3)
-        for option in ("rotary_cos", "rotary_sin", "cache_batch_idx", "cache_leftpad"):
-            with self.assertRaisesRegex(tilejit.Error, f"flash_attn_with_kvcache: {option} is Tensor; allowed: None"):
+        for option in ("rotary_cos", "rotary_sin", "cache_leftpad", "rotary_seqlens"):
+            with self.assertRaisesRegex(tilejit.Error, f"{option} is Tensor; allowed: None"):
                 cache(q, *pools, block_table=table, **{option: used})
+        with self.assertRaisesRegex(tilejit.Error, r"block_table is \[3, 6\]; allowed: \[4, pages\]"):
+            cache(q, *pools, block_table=table[:3])
 
     def test_new_keys_are_appended(self):
         cache, size, lengths = tilejit.torch.flash_attn_with_kvcache, 16, torch.tensor([30, 47, 0], dtype=torch.int32)
@@ -177,6 +179,34 @@ class Varlen(unittest.TestCase):
                 self.assertLessEqual(float((o[n:n + 1] - wanted).norm() / wanted.norm()), 6e-4)
         with self.assertRaisesRegex(tilejit.Error, "flash_attn_with_kvcache: v is None; allowed with new keys"):
             cache(q, *dense, k, cache_seqlens=lengths)
+
+    def test_names_of_flash_attention_3(self):
+        """page_table, lists of queries and of new keys, and the sequences of a cache by number."""
+        cache, size, lengths = tilejit.torch.flash_attn_with_kvcache, 16, torch.tensor([30, 47, 0], dtype=torch.int32)
+        rows, new = torch.tensor([0, 2, 3, 7], dtype=torch.int32), torch.tensor([0, 3, 3, 8], dtype=torch.int32)
+        q, k, v = normal(41, 7, 4, 64), normal(42, 8, 2, 64), normal(43, 8, 2, 64)
+        dense = [normal(44, 5, 64, 2, 64), normal(45, 5, 64, 2, 64)]
+        chosen = torch.tensor([4, 0, 2], dtype=torch.int32)
+        table = torch.randperm(12, generator=torch.Generator().manual_seed(6)).view(3, 4).to(torch.int32)
+        pools = [torch.full((13, size, 2, 64), math.nan, dtype=torch.float16) for _ in range(2)]
+        for pool, x in zip(pools, dense):
+            pool[table.long()] = x[chosen.long()].unflatten(1, (4, size))
+        more = dict(cache_seqlens=lengths, cu_seqlens_q=rows, max_seqlen_q=4, cu_seqlens_k_new=new, causal=True, return_softmax_lse=True)
+        found = cache(q, *dense, k, v, cache_batch_idx=chosen, **more), cache(q, *pools, k, v, page_table=table, **more)
+        for n, length in enumerate((lengths + new.diff()).tolist()):
+            keys = [x[chosen[n], :length] for x in dense]
+            for whole, pool, x in zip(keys, pools, (k, v)):
+                self.assertTrue(torch.equal(whole[lengths[n]:], x[new[n]:new[n + 1]]))
+                self.assertTrue(torch.equal(pool[table[n].long()].flatten(0, 1)[:length], whole))
+            mine = slice(int(rows[n]), int(rows[n + 1]))
+            wanted, wanted_lse = defined(q[None, mine], *(x[None] for x in keys), causal=True)
+            for o, lse in found:
+                self.assertLessEqual(float((o[mine] - wanted[0]).norm() / wanted.norm()), 6e-4)
+                self.assertLessEqual(float((lse[:, mine] - wanted_lse[0]).abs().nan_to_num(0).max()), 1e-3)
+        with self.assertRaisesRegex(tilejit.Error, r"cu_seqlens_k_new is \[3\]; allowed: \[4\]"):
+            cache(q, *dense, k, v, cache_batch_idx=chosen, **{**more, "cu_seqlens_k_new": new[:3]})
+        with self.assertRaisesRegex(tilejit.Error, "cache_batch_idx is given beside a table of pages"):
+            cache(q, *pools, k, v, page_table=table, cache_batch_idx=chosen, **more)
 
     def test_prefix_as_two_calls_and_a_merge(self):
         q, k, v = normal(31, 1, 4, 5, 64), normal(32, 1, 2, 90, 64), normal(33, 1, 2, 90, 64)

@@ -24,6 +24,7 @@ _ONLY = {
     "v_descale": (None, "8-bit types are not served"),
     "attention_chunk": (0, "chunks of keys are not served"),
     "sm_margin": (0, "tilejit.fmha(max_sms=) leaves multiprocessors to others"),
+    "rotary_seqlens": (None, "rotations are not served"),
 }
 
 
@@ -35,13 +36,13 @@ def _refuse(name: str, value, allowed: str, function: str = "flash_attn_func"):
 
 
 def _served(function, dropout_p, num_splits, pack_gqa, others):
-    """Refuses what asks for another kernel."""
+    """Refuses what asks for another kernel. How many parts keys are cut into and whether a group's heads share a tile is predicted here."""
     if dropout_p != 0:
         _refuse("dropout_p", dropout_p, "0", function)
-    if num_splits not in (0, 1):
-        _refuse("num_splits", num_splits, "0 and 1: keys of a query are not split", function)
-    if pack_gqa:
-        _refuse("pack_gqa", pack_gqa, "None and False: heads of a group are not packed", function)
+    if not isinstance(num_splits, int) or num_splits < 0:
+        _refuse("num_splits", num_splits, "a number from 0, a hint", function)
+    if pack_gqa not in (None, True, False):
+        _refuse("pack_gqa", pack_gqa, "None, True and False, a hint", function)
     for name, value in others.items():
         if name in _HINTS:
             continue
@@ -69,11 +70,16 @@ def flash_attn_func(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, dropout_p
     q [B, Sq, H, D]; k [B, Sk, Hkv, D]; v [B, Sk, Hkv, Dv], f16 or bf16, D and Dv multiples of 8 up to 256, H a multiple of Hkv. causal and
     window_size align the last query with the last key. A row without a key gives 0. alibi_slopes f32 [H] or [B, H]; learnable_sink [H] joins each
     row's sum. Returns o [B, Sq, H, Dv]; with return_attn_probs (o, lse f32 [B, H, Sq], None). Results are the same bits each time, whatever
-    deterministic says. num_splits of 0 or 1 and pack_gqa of None or False leave the choice to the library. Any other argument of FlashAttention-3
-    is refused by name, and so is dropout. Runs on the current stream. Raises tilejit.Error. >>> import torch, tilejit.torch >>> q = torch.ones(1,
-    64, 2, 64, dtype=torch.float16) >>> tilejit.torch.flash_attn_func(q, q, q, causal=True, window_size=(16, 0)).shape torch.Size([1, 64, 2, 64])
-    >>> tilejit.torch.flash_attn_func(q, q, q, dropout_p=0.5) Traceback (most recent call last): ... tilejit._error.Error: argument:
-    flash_attn_func: dropout_p is 0.5; allowed: 0
+    deterministic says. num_splits and pack_gqa are hints that change nothing: the library predicts both. Any other argument of FlashAttention-3
+    is refused by name, and so is dropout. Runs on the current stream. Raises tilejit.Error.
+    >>> import torch, tilejit.torch
+    >>> q = torch.ones(1, 64, 2, 64, dtype=torch.float16)
+    >>> tilejit.torch.flash_attn_func(q, q, q, causal=True, window_size=(16, 0)).shape
+    torch.Size([1, 64, 2, 64])
+    >>> tilejit.torch.flash_attn_func(q, q, q, dropout_p=0.5)
+    Traceback (most recent call last):
+        ...
+    tilejit._error.Error: argument: flash_attn_func: dropout_p is 0.5; allowed: 0
     """
     _served("flash_attn_func", dropout_p, num_splits, pack_gqa, others)
     for name, x in (("q", q), ("k", k), ("v", v)):
@@ -137,24 +143,36 @@ def _ends(count, step, device):
     return torch.arange(count + 1, dtype=torch.int32, device=device) * step
 
 
-def _append(name, k, v, k_cache, v_cache, cache_seqlens, used, block_table):
+def _new_places(new, used, cu_seqlens_k_new):
+    """For each row of new keys: its sequence, and its place there. new [B, S, Hkv, D], or [T, Hkv, D] with the list of its sequences."""
+    if cu_seqlens_k_new is None:
+        return torch.arange(new.shape[0], device=new.device)[:, None], used.long()[:, None] + torch.arange(new.shape[1], device=new.device)
+    row, ends = torch.arange(new.shape[0], device=new.device), cu_seqlens_k_new.long()
+    sequence = torch.searchsorted(ends, row, right=True).sub(1).clamp(0, used.shape[0] - 1)
+    return sequence, used.long()[sequence] + row - ends[sequence]
+
+
+def _append(name, k, v, k_cache, v_cache, cache_seqlens, used, block_table, cu_seqlens_k_new):
     """Writes new keys and values behind those that count. Returns how many count then. Nothing waits, so that a graph captures it."""
     if k is None or v is None or cache_seqlens is None:
         missing = "k" if k is None else "v" if v is None else "cache_seqlens"
         raise Error(f"{name}: {missing} is None; allowed with new keys: k, v and cache_seqlens together")
+    batch = used.shape[0]
+    if cu_seqlens_k_new is not None and tuple(cu_seqlens_k_new.shape) != (batch + 1,):
+        raise Error(f"{name}: cu_seqlens_k_new is {list(cu_seqlens_k_new.shape)}; allowed: [{batch + 1}], one more than sequences")
     for given, x, cache in (("k", k, k_cache), ("v", v, v_cache)):
-        wanted = (used.shape[0], k.shape[1] if k.dim() == 4 else 0, *cache.shape[2:])
+        rows = (k.shape[0],) if cu_seqlens_k_new is not None else (batch, k.shape[1] if k.dim() == 4 else 0)
+        wanted = (*rows, *cache.shape[2:])
         if tuple(x.shape) != wanted or x.dtype != cache.dtype:
             raise Error(f"{name}: {given} is {list(x.shape)} of {x.dtype}; allowed: {list(wanted)} of {cache.dtype}, as {given}_cache")
     size, pages = k_cache.shape[1], 1 if block_table is None else block_table.shape[1]
-    places = (used.long()[:, None] + torch.arange(k.shape[1], device=k.device)).clamp(0, size * pages - 1)
-    if block_table is None:
-        first = torch.arange(used.shape[0], device=k.device)[:, None].expand_as(places)
-    else:
-        first = block_table.long().gather(1, places // size).clamp(0, k_cache.shape[0] - 1)
+    sequence, places = _new_places(k, used, cu_seqlens_k_new)
+    places = places.clamp(0, size * pages - 1)
+    sequence = sequence.expand_as(places)
+    first = sequence if block_table is None else block_table.long()[sequence, places // size].clamp(0, k_cache.shape[0] - 1)
     for x, cache in ((k, k_cache), (v, v_cache)):
         cache.index_put_((first, places % size), x)
-    return used + k.shape[1]
+    return used + (k.shape[1] if cu_seqlens_k_new is None else cu_seqlens_k_new.diff().to(used.dtype))
 
 
 def flash_attn_with_kvcache(q: torch.Tensor, k_cache: torch.Tensor, v_cache: torch.Tensor, k: Optional[torch.Tensor] = None,
@@ -164,15 +182,17 @@ def flash_attn_with_kvcache(q: torch.Tensor, k_cache: torch.Tensor, v_cache: tor
                             softmax_scale: Optional[float] = None, causal: bool = False, window_size: Tuple[int, int] = (-1, -1), softcap: float = 0.0,
                             rotary_interleaved: bool = True, alibi_slopes: Optional[torch.Tensor] = None, num_splits: int = 0,
                             return_softmax_lse: bool = False, *, learnable_sink: Optional[torch.Tensor] = None, s_aux: Optional[torch.Tensor] = None,
-                            out: Optional[torch.Tensor] = None, pack_gqa: Optional[bool] = None,
-                            **others: object) -> Union[torch.Tensor, Tuple[torch.Tensor, torch.Tensor]]:
+                            out: Optional[torch.Tensor] = None, pack_gqa: Optional[bool] = None, page_table: Optional[torch.Tensor] = None,
+                            cu_seqlens_q: Optional[torch.Tensor] = None, cu_seqlens_k_new: Optional[torch.Tensor] = None,
+                            max_seqlen_q: Optional[int] = None, **others: object) -> Union[torch.Tensor, Tuple[torch.Tensor, torch.Tensor]]:
     """flash_attn.flash_attn_with_kvcache by tilejit's kernels, with k and v appended to the cache first.
 
-    q [B, Sq, H, D]; k_cache and v_cache [B, Sk, Hkv, D], or [pages, page size, Hkv, D] with block_table i32 [B, pages]. cache_seqlens: the keys of
-    each sequence that count, i32 [B] or one number; all of them without it. k and v [B, S, Hkv, D]: new keys and values, which torch writes into the
-    cache behind those that count, and which count then; places behind the cache's end are its last. rotary_cos, rotary_sin, cache_batch_idx and
-    cache_leftpad are refused by name; the other arguments are flash_attn_func's. Returns o [B, Sq, H, Dv], with return_softmax_lse
-    (o, lse f32 [B, H, Sq]). Raises tilejit.Error.
+    q [B, Sq, H, D], or [T, H, D] with cu_seqlens_q i32 [B + 1]; k_cache and v_cache [B, Sk, Hkv, D], or [pages, page size, Hkv, D] with block_table
+    i32 [B, pages], which FlashAttention-3 calls page_table. cache_batch_idx i32 [B]: which sequence of a cache without pages each one reads.
+    cache_seqlens: the keys of each sequence that count, i32 [B] or one number; all of them without it. k and v [B, S, Hkv, D], or [Tnew, Hkv, D] with
+    cu_seqlens_k_new i32 [B + 1]: new keys and values. torch writes them into the cache behind those that count, and they count then; places behind
+    the cache's end are its last. max_seqlen_q is not needed. rotary_cos, rotary_sin and cache_leftpad are refused by name; the other arguments are
+    flash_attn_func's. Returns o like q with Dv, and with return_softmax_lse (o, lse f32 [B, H, Sq] or [H, T]). Raises tilejit.Error.
     >>> import torch, tilejit.torch
     >>> q, cache = torch.ones(2, 1, 4, 64, dtype=torch.float16), torch.ones(2, 30, 2, 64, dtype=torch.float16)
     >>> tilejit.torch.flash_attn_with_kvcache(q, cache, cache, cache_seqlens=17, causal=True).shape
@@ -180,27 +200,38 @@ def flash_attn_with_kvcache(q: torch.Tensor, k_cache: torch.Tensor, v_cache: tor
     """
     name = "flash_attn_with_kvcache"
     for given, x, why in (("rotary_cos", rotary_cos, "rotations are not served"), ("rotary_sin", rotary_sin, "rotations are not served"),
-                          ("cache_batch_idx", cache_batch_idx, "block_table says where keys lie"), ("cache_leftpad", cache_leftpad, "it is not served")):
+                          ("cache_leftpad", cache_leftpad, "it is not served")):
         if x is not None:
             _refuse(given, type(x).__name__, f"None, as {why}", name)
-    for given, x in (("q", q), ("k_cache", k_cache), ("v_cache", v_cache)):
-        if x.dim() != 4:
-            raise Error(f"{name}: {given}.rank is {x.dim()}; allowed: 4")
-    batch, rows, keys = q.shape[0], q.shape[1], k_cache.shape[1]
-    if block_table is None and k_cache.shape[0] != batch:
-        raise Error(f"{name}: k_cache.shape[0] (B) is {k_cache.shape[0]}; allowed: {batch}, as q.shape[0], or a block_table")
-    used, ends = cache_seqlens, None
+    table, ends = block_table if page_table is None else page_table, None
+    for given, x, rank in (("q", q, 4 if cu_seqlens_q is None else 3), ("k_cache", k_cache, 4), ("v_cache", v_cache, 4)):
+        if x.dim() != rank:
+            raise Error(f"{name}: {given}.rank is {x.dim()}; allowed: {rank}")
+    batch, keys = q.shape[0] if cu_seqlens_q is None else cu_seqlens_q.shape[0] - 1, k_cache.shape[1]
+    if cache_batch_idx is not None:
+        if table is not None:
+            _refuse("cache_batch_idx", "given beside a table of pages", "one of both", name)
+        table = cache_batch_idx.to(torch.int32)[:, None]  # the cache's sequences are its pages
+    if table is None and k_cache.shape[0] != batch:
+        raise Error(f"{name}: k_cache.shape[0] (B) is {k_cache.shape[0]}; allowed: {batch}, as q has sequences, or a block_table")
+    if table is not None and (table.dim() != 2 or table.shape[0] != batch):
+        raise Error(f"{name}: block_table is {list(table.shape)}; allowed: [{batch}, pages], as q has sequences")
+    used = cache_seqlens
     if used is None or isinstance(used, int):
-        most = keys * (1 if block_table is None else block_table.shape[1])
+        most = keys * (1 if table is None else table.shape[1])
         used = torch.full((batch,), most if used is None else used, dtype=torch.int32, device=q.device)
     if k is not None or v is not None:
-        used = _append(name, k, v, k_cache, v_cache, cache_seqlens, used, block_table)
-    if block_table is None:
+        used = _append(name, k, v, k_cache, v_cache, cache_seqlens, used, table, cu_seqlens_k_new)
+    if table is None:
         k_cache, v_cache, ends = k_cache.flatten(0, 1), v_cache.flatten(0, 1), _ends(batch, keys, q.device)
-    result = flash_attn_varlen_func(q.flatten(0, 1), k_cache, v_cache, _ends(batch, rows, q.device), ends, softmax_scale=softmax_scale, causal=causal,
-                                    window_size=window_size, softcap=softcap, alibi_slopes=alibi_slopes, block_table=block_table, seqused_k=used,
-                                    learnable_sink=learnable_sink, s_aux=s_aux, out=None if out is None else out.view(batch * rows, *out.shape[2:]),
-                                    return_softmax_lse=return_softmax_lse, num_splits=num_splits, pack_gqa=pack_gqa, **others)
+    options = dict(softmax_scale=softmax_scale, causal=causal, window_size=window_size, softcap=softcap, alibi_slopes=alibi_slopes, block_table=table,
+                   seqused_k=used, learnable_sink=learnable_sink, s_aux=s_aux, return_softmax_lse=return_softmax_lse, num_splits=num_splits,
+                   pack_gqa=pack_gqa, **others)
+    if cu_seqlens_q is not None:
+        return flash_attn_varlen_func(q, k_cache, v_cache, cu_seqlens_q, ends, out=out, **options)
+    rows = q.shape[1]
+    result = flash_attn_varlen_func(q.flatten(0, 1), k_cache, v_cache, _ends(batch, rows, q.device), ends,
+                                    out=None if out is None else out.view(batch * rows, *out.shape[2:]), **options)
     o, lse = result if return_softmax_lse else (result, None)
     o = out if out is not None else o.unflatten(0, (batch, rows))
     return (o, lse.unflatten(1, (batch, rows)).transpose(0, 1)) if return_softmax_lse else o
