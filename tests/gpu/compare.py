@@ -265,7 +265,7 @@ def obey(options):
     if options.list:
         print("\n".join(f"{problem['number']:4}  {drawing.title(problem)}  ({problem['source']})" for problem in problems))
         return 0
-    options.fa3_library = fa3_peer.Fa3(options.fa3) if options.fa3 else None
+    options.fa3_library = fa3_peer.opened(options.fa3) if options.fa3 else None
     options.library = find_library(options.library)
     if options.cold_child:
         timing.cold_child(binding, options.library, options.cold_child, cold_fields(options))

@@ -71,7 +71,7 @@ def add_problems(parser):
 def add_runs(parser):
     group = parser.add_argument_group("how they are run")
     group.add_argument("--library", help="libtilejit.so; default: the newest below build/")
-    group.add_argument("--fa3", metavar="PATH", help="fmha: a shared library with fa3_forward(), as README.md beside this script defines it")
+    group.add_argument("--fa3", metavar="PATH", help="fmha: a shared library or a Python file with fa3_forward(), as README.md beside this script defines it")
     group.add_argument("--rounds", type=whole(1), default=10)
     group.add_argument("--runs", type=whole(1), default=5, help="timed runs of each candidate in a round")
     group.add_argument("--time-limit", type=seconds, metavar="S", help="begin no problem that would end later than S seconds from the start; say which are missing")

@@ -1,8 +1,9 @@
-"""FlashAttention-3's forward out of a shared library that somebody has: the C function that README.md beside this defines.
+"""FlashAttention-3's forward out of a library that somebody has: the C function that README.md beside this defines, or a Python file's function.
 
 Decides how tensors become its arguments; nothing about how the library is made. Needs no PyTorch: tensors need data_ptr(), shape and stride().
 """
 import ctypes
+import importlib.util
 import os
 
 FUNCTION = "fa3_forward"
@@ -20,6 +21,40 @@ class Arguments(ctypes.Structure):
 
 class Fa3Error(Exception):
     """The library is none, or refused a problem."""
+
+
+class Fa3Python:
+    """A Python file with fa3_forward(q, k, v, o, causal, scale) on tensors [B, S, H, D], for those who have FA3 as an operator of PyTorch."""
+
+    def __init__(self, path):
+        if not os.path.exists(path):
+            raise Fa3Error(f"--fa3 is '{path}', which is no file; allowed: a Python file with {FUNCTION}(), as tests/gpu/README.md defines it")
+        spec = importlib.util.spec_from_file_location("fa3_of_the_user", path)
+        module = importlib.util.module_from_spec(spec)
+        try:
+            spec.loader.exec_module(module)
+        except Exception as error:  # whatever the file does
+            raise Fa3Error(f"--fa3 is '{path}', which cannot be run: {type(error).__name__}: {error}") from error
+        self.function = getattr(module, FUNCTION, None)
+        if self.function is None:
+            raise Fa3Error(f"--fa3 is '{path}', which has no function {FUNCTION}(); tests/gpu/README.md defines what it must have")
+
+    @staticmethod
+    def arguments(q, k, v, o, lse, workspace, workspace_bytes, causal, dtype, scale=None):
+        """As Fa3's; the function gets views with heads behind the sequence."""
+        return [x.transpose(1, 2) for x in (q, k, v, o)] + [bool(causal), q.shape[3] ** -0.5 if scale is None else scale]
+
+    def forward(self, arguments, stream):
+        """On PyTorch's current stream, which is the caller's. Raises Fa3Error when the function raises ValueError or NotImplementedError."""
+        try:
+            self.function(*arguments)
+        except (ValueError, NotImplementedError) as error:
+            raise Fa3Error(f"{FUNCTION}() refuses: {error}") from error
+
+
+def opened(path):
+    """The library behind --fa3 PATH: Python where the name ends so, else C."""
+    return Fa3Python(path) if path.endswith(".py") else Fa3(path)
 
 
 class Fa3:

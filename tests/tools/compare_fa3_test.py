@@ -153,6 +153,28 @@ class Fa3(unittest.TestCase):
             with self.assertRaisesRegex(fa3_peer.Fa3Error, said):
                 fa3_peer.Fa3(path)
 
+    def test_a_python_file(self):
+        peer = fa3_peer.opened(self.write("peer.py", "def fa3_forward(q, k, v, o, causal, scale):\n    if causal:\n        raise ValueError('causal is True')\n"
+                                          "    o.append((q.shape, k.shape, v.shape, scale))\n"))
+
+        class Turned(list):
+            def __init__(self, *shape):
+                self.shape = shape
+
+            def transpose(self, a, b):
+                self.turned = a, b
+                return self
+        q, k, v, o = (Turned(1, 4, n, 16) for n in (3, 5, 5, 3))
+        peer.forward(peer.arguments(q, k, v, o, None, None, 0, 0, "bf16"), None)
+        self.assertEqual(o, [((1, 4, 3, 16), (1, 4, 5, 16), (1, 4, 5, 16), 0.25)])
+        self.assertEqual([x.turned for x in (q, k, v, o)], [(1, 2)] * 4)
+        with self.assertRaisesRegex(fa3_peer.Fa3Error, r"fa3_forward\(\) refuses: causal is True"):
+            peer.forward(peer.arguments(q, k, v, o, None, None, 0, 1, "bf16"), None)
+        for path, said in (("/nowhere/a.py", "is no file"), (self.write("none.py", ""), r"no function fa3_forward\(\).*README"),
+                           (self.write("bad.py", "import nothing_of_this_name\n"), "cannot be run: ModuleNotFoundError")):
+            with self.assertRaisesRegex(fa3_peer.Fa3Error, said):
+                fa3_peer.opened(path)
+
     def test_a_library_need_not_say_why(self):
         silent = self.build("silent", '#include "fa3_forward.h"\nint fa3_forward(const struct fa3_forward_args* a, void* s) { (void)a; (void)s; return 9; }\n')
         (q, k, v, o), lse = self.problem((0, 1, 2, 3), 1, 1)
