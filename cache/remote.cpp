@@ -106,7 +106,8 @@ RemoteAnswer RemoteLayer::ask(const char* function, const std::shared_ptr<Call>&
     call->end(answer, std::move(thrown));
   };
   try {
-    if (!queue_->add(task)) return RemoteAnswer::failed;  // the runtime ends
+    const auto left_out = [call] { call->end(RemoteAnswer::failed, "was not begun"); };
+    if (!queue_->add(task, left_out)) return RemoteAnswer::failed;  // the runtime ends
   } catch (const Error& error) {
     failed(error.message);
     return RemoteAnswer::failed;
