@@ -98,7 +98,8 @@ RemoteAnswer RemoteLayer::ask(const char* function, const std::shared_ptr<Call>&
       if (!call->given_up.load()) answer = work(*functions, *call);
     } catch (const std::exception& error) {
       thrown = error.what();
-    } catch (abi::__forced_unwind&) {  // the thread ends in the user's function; who asked waits until its time is over
+    } catch (abi::__forced_unwind&) {  // by pthread_exit() in the user's function
+      call->end(RemoteAnswer::failed, "its thread ends");
       throw;
     } catch (...) {
       thrown = "it threw something that is no std::exception";
