@@ -98,7 +98,8 @@ RemoteAnswer RemoteLayer::ask(const char* function, const std::shared_ptr<Call>&
       if (!call->given_up.load()) answer = work(*functions, *call);
     } catch (const std::exception& error) {
       thrown = error.what();
-    } catch (abi::__forced_unwind&) {  // the thread ends in the user's function; who asked waits until its time is over
+    } catch (abi::__forced_unwind&) {  // by pthread_exit() in the user's function
+      call->end(RemoteAnswer::failed, "its thread ends");
       throw;
     } catch (...) {
       thrown = "it threw something that is no std::exception";
@@ -106,7 +107,8 @@ RemoteAnswer RemoteLayer::ask(const char* function, const std::shared_ptr<Call>&
     call->end(answer, std::move(thrown));
   };
   try {
-    if (!queue_->add(task)) return RemoteAnswer::failed;  // the runtime ends
+    const auto left_out = [call] { call->end(RemoteAnswer::failed, "was not begun"); };
+    if (!queue_->add(task, left_out)) return RemoteAnswer::failed;  // the runtime ends
   } catch (const Error& error) {
     failed(error.message);
     return RemoteAnswer::failed;

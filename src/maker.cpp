@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <utility>
 
 #include "manifest.hpp"
@@ -67,7 +68,7 @@ class KernelMaker::Taken {
   void give_back() {
     across_processes_.reset();
     Making* const of = std::exchange(of_, nullptr);
-    if (of == nullptr) return;
+    if (of == nullptr || generation_ != support::process_generation()) return;  // a child's other threads may have it
     of->since.store(0);
     of->holder.store(0);
     of->turn.unlock();
@@ -77,6 +78,7 @@ class KernelMaker::Taken {
     void operator()() const { taken.give_back(); }
   };
   Making* of_;
+  const std::uint32_t generation_ = support::process_generation();
   std::shared_ptr<void> across_processes_;
   const GivesBack gives_back_{*this};
   const support::IfExitComes if_exit_comes_{gives_back_};

@@ -72,18 +72,18 @@ class ReportingModel final : public launch::Driver {
   }
   void launch(int device, const launch::Kernel& kernel, const launch::LaunchConfig& config, const void* params,
               std::size_t params_bytes, Stream stream) override {
-    const Noted& own = noted(kernel);
-    const std::lock_guard lock(mutex_);
-    if (!std::exchange(own.reported, true)) append({{"kernel", own.name}, {"sites", own.sites}});
-    model::ModelOptions options;
-    options.seed = settings_.seed;
-    options.disabled_sites = sites_of(settings_.disabled, own.name);
-    options.weakened_sites = sites_of(settings_.weakened, own.name);
-    model_->set_options(std::move(options));
+    std::string unwritten;
     try {
-      model_->launch(device, own.inner(), config, params, params_bytes, stream);
-    } catch (const Error& e) {
-      if (e.stage == Stage::model) append_finding(own.name, e);
+      const std::lock_guard lock(mutex_);
+      prepare(noted(kernel));
+      try {
+        model_->launch(device, noted(kernel).inner(), config, params, params_bytes, stream);
+      } catch (const Error& e) {
+        if (e.stage == Stage::model) unwritten = append_finding(noted(kernel).name, e);
+        throw;
+      }
+    } catch (const Error&) {
+      if (!unwritten.empty()) log_(LogLevel::warn, unwritten);  // a sink may call the runtime, or exit()
       throw;
     }
   }
@@ -150,8 +150,16 @@ class ReportingModel final : public launch::Driver {
       if (site.kernel.empty() || site.kernel == kernel) ids.push_back(site.id);
     return ids;
   }
-  /// The finding itself matters more than that it could not be written.
-  void append_finding(const std::string& kernel, const Error& finding) {
+  void prepare(const Noted& kernel) {
+    if (!std::exchange(kernel.reported, true)) append({{"kernel", kernel.name}, {"sites", kernel.sites}});
+    model::ModelOptions options;
+    options.seed = settings_.seed;
+    options.disabled_sites = sites_of(settings_.disabled, kernel.name);
+    options.weakened_sites = sites_of(settings_.weakened, kernel.name);
+    model_->set_options(std::move(options));
+  }
+  /// The finding itself matters more than that it could not be written: then the reason is returned, for the log.
+  std::string append_finding(const std::string& kernel, const Error& finding) {
     try {
       append({{"finding", kernel},
               {"code", to_string(finding.code)},
@@ -159,8 +167,9 @@ class ReportingModel final : public launch::Driver {
               {"log", finding.log},
               {"seed", settings_.seed}});
     } catch (const Error& e) {
-      log_(LogLevel::warn, e.message);
+      return e.message;
     }
+    return {};
   }
 
   void append(const Json& line) {

@@ -115,10 +115,11 @@ class Preparation::Impl::Task {
  public:
   Task(std::shared_ptr<Impl> list, Runtime::Impl& inside, std::size_t at)
       : list_(std::move(list)), inside_(&inside), at_(at) {}
-  ~Task() { list_->leave_out(at_, true); }
+  ~Task() { leave_out(); }
   Task(const Task&) = delete;
   Task& operator=(const Task&) = delete;
   void work() { list_->make(*inside_, at_); }
+  void leave_out() { list_->leave_out(at_, true); }
 
  private:
   std::shared_ptr<Impl> list_;
@@ -142,7 +143,7 @@ void Preparation::Impl::add(Runtime::Impl& inside, std::vector<Wanted> wanted) {
       ++counted.kernels;
     }
     const auto task = std::make_shared<Task>(shared_from_this(), inside, at);
-    queue->add([task] { task->work(); });
+    queue->add([task] { task->work(); }, [task] { task->leave_out(); });
   }
 }
 
@@ -202,6 +203,7 @@ void Preparation::Impl::make(Runtime::Impl& inside, std::size_t at) {
   }
   if (result.error && waits.ended_a_wait()) return leave_out(at, true);
   const std::lock_guard lock(mutex);
+  if (items[at].kernel.state != PrepareState::making) return;  // in a child another thread may have made it anew
   if (result.error) result.state = PrepareState::failed;
   ++(result.error ? counted.failed : counted.ready);
   items[at].kernel = std::move(result);

@@ -233,7 +233,7 @@ Runtime& Runtime::instance() {
   // Never destroyed: kernels may be launched by other static objects' destructors.
   static constinit support::Lasting<Runtime> runtime;
   support::may_end_here();
-  return runtime.get();
+  return runtime.get_made_outside([] { return Runtime(); });  // it may warn, and nobody may empty standard error
 }
 
 std::string Runtime::target_of(Device device) const { return used(impl_)->backends.target(device).name(); }

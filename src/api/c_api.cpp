@@ -89,7 +89,8 @@ tj_status tj_runtime_instance(tj_runtime** out) {
     *out = nullptr;
     // Never freed: like Runtime::instance() it outlives every user.
     static constinit tj::support::Lasting<tj_runtime> instance;
-    *out = &instance.get([] { return tj_runtime{{}, &tj::Runtime::instance(), {}, {}}; });
+    tj::Runtime& runtime = tj::Runtime::instance();  // outside the section that a fork waits for
+    *out = &instance.get([&] { return tj_runtime{{}, &runtime, {}, {}}; });
   });
 }
 

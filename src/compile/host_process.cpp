@@ -1,6 +1,7 @@
 // See host_process.hpp.
 #include "compile/host_process.hpp"
 
+#include <csignal>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
@@ -10,6 +11,7 @@
 #include "compile/program_search.hpp"
 #include "support/environment.hpp"
 #include "support/fail.hpp"
+#include "support/process_end.hpp"
 
 namespace tj::compile {
 namespace {
@@ -50,6 +52,8 @@ ProcessResult run_process(const std::vector<std::string>& argv, const support::P
   bool over = false;
   result.status = support::wait_for_process(child, limit_s, over, &output);
   result.output = output.text();
+  if (!over && result.status == -SIGKILL && support::process_is_ending())  // with the process
+    fail(Stage::compile, Code::io, std::string(support::kProcessIsEnding));
   if (over)
     fail(Stage::compile, Code::compile_failed,
          cat(argv.front(), " was ended, as it had not finished after ", limit_s,

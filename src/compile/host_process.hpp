@@ -25,8 +25,8 @@ struct ProcessResult {
 
 /// Runs argv[0] (a path) in `directory`'s environment: PATH, TMPDIR and little else, so that equal jobs give equal
 /// results. After limit_s seconds (0: never) it is ended, with all that it has started. `first_on_path`: a folder that
-/// goes before those of PATH. Throws tj::Error(compile, io) when it cannot be started, tj::Error(compile,
-/// compile_failed) when its time is over.
+/// goes before those of PATH. Throws tj::Error(compile, io) when it cannot be started, or this process is ending, and
+/// tj::Error(compile, compile_failed) when its time is over.
 ProcessResult run_process(const std::vector<std::string>& argv, const support::PrivateDirectory& directory,
                           double limit_s = 0, const std::string& first_on_path = {});
 

@@ -1,6 +1,8 @@
 // Groups: members by NCCL's communicators, or ranks of the CPU model. See tilejit/dist.hpp.
 #include "dist/group.hpp"
 
+#include <cxxabi.h>
+
 #include <algorithm>
 #include <exception>
 #include <new>
@@ -118,11 +120,14 @@ struct Group::Impl {
     const ops::Kernel kernel = inside->kernel_of(op, op.problem_key(args), member.device);
     op.steps(args, kernel, ops::nowhere(), [&](const ops::Step& step) { inside->loaded(step, member.device, stream); });
   }
-  /// A call of all ranks. One that fails between its exchanges leaves messages of the ranks out of step for good.
+  /// A call of all ranks. One that fails between its exchanges leaves messages of the ranks out of step for good. So
+  /// does one whose thread ends in a function of the user's.
   template <class Work>
   void together(const Work& work) {
     check();
     begun = false;
+    const auto gone = [this] { break_off("its thread called exit()"); };
+    const support::IfExitComes if_exit_comes(gone);
     try {
       work();
     } catch (const Error& error) {
@@ -130,6 +135,12 @@ struct Group::Impl {
       throw;
     } catch (const std::bad_alloc&) {
       if (begun) break_off(kNoMemory);
+      throw;
+    } catch (abi::__forced_unwind&) {
+      break_off("its thread has ended");
+      throw;
+    } catch (...) {
+      if (begun) break_off("a function of the program's has thrown");
       throw;
     }
   }

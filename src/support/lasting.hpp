@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <memory>
 #include <mutex>
 #include <new>
 #include <type_traits>
@@ -38,6 +39,17 @@ class Lasting {
   }
   T& get() {
     return get([] { return T(); });
+  }
+  /// Made outside the section that a fork waits for, as it may take long or be held up: by each that asks while there
+  /// is none. The first one that is made stays.
+  template <class Make>
+  T& get_made_outside(Make&& make) {
+    if (T* made = made_.load(std::memory_order_acquire)) return *made;
+    std::unique_ptr<T> made(new T(std::forward<Make>(make)()));
+    const std::lock_guard lock(mutex_);
+    if (T* first = made_.load(std::memory_order_relaxed)) return *first;
+    made_.store(made.get(), std::memory_order_release);
+    return *made.release();
   }
 
  private:

@@ -3,6 +3,8 @@
 
 #include <cxxabi.h>
 #include <dlfcn.h>
+#include <gnu/lib-names.h>
+#include <link.h>
 #include <pthread.h>
 #include <unistd.h>
 #include <unwind.h>
@@ -11,12 +13,12 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
-#include <cstring>
 #include <mutex>
 #include <new>
 #include <set>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "support/fork_safe.hpp"
 #include "support/imported_calls.hpp"
@@ -39,6 +41,7 @@ constinit std::atomic<int> ender{0};  ///< the thread that ends the process
 thread_local constinit int own = 0;
 thread_local constinit bool ends_here = false;
 thread_local constinit IfExitComes* newest = nullptr;
+thread_local constinit HeldTurn* newest_turn = nullptr;
 
 void wait_for_others(std::chrono::seconds most) {
   const auto until = std::chrono::steady_clock::now() + most;
@@ -52,10 +55,6 @@ void wait_for_others(std::chrono::seconds most) {
 
 int this_thread() noexcept { return static_cast<int>(::gettid()); }
 
-bool ends_elsewhere() noexcept {
-  const int other = ender.load();
-  return other != 0 && other != this_thread();
-}
 /// False where another thread was first.
 bool take_end() noexcept {
   int nobody = 0;
@@ -91,11 +90,28 @@ void at_end() {
   wait_for_others(kMoreTime);
 }
 
-_Unwind_Reason_Code find_exit(_Unwind_Context* frame, void* found) {
+/// Where the C library's exit() lies, found once: who looks for it later takes no lock of the loader's.
+struct Code {
+  std::uintptr_t begin = 0, end = 0;  ///< nothing: it was not found
+};
+constinit Code code_of_exit;
+
+Code find_code_of_exit() noexcept {
+  void* const library = ::dlopen(LIBC_SO, RTLD_LAZY | RTLD_NOLOAD);
+  void* const begin = library != nullptr ? ::dlsym(library, "exit") : nullptr;
   Dl_info info{};
+  const ElfW(Sym)* symbol = nullptr;
+  if (begin == nullptr ||
+      ::dladdr1(begin, &info, reinterpret_cast<void**>(const_cast<ElfW(Sym)**>(&symbol)), RTLD_DL_SYMENT) == 0 ||
+      symbol == nullptr || info.dli_saddr != begin)
+    return {};
+  const auto at = reinterpret_cast<std::uintptr_t>(begin);
+  return {at, at + symbol->st_size};
+}
+
+_Unwind_Reason_Code find_exit(_Unwind_Context* frame, void* found) {
   const std::uintptr_t behind = ::_Unwind_GetIP(frame);  // of a call, whose function may end there
-  if (behind == 0 || ::dladdr(reinterpret_cast<void*>(behind - 1), &info) == 0) return _URC_NO_REASON;
-  if (info.dli_sname == nullptr || std::strcmp(info.dli_sname, "exit") != 0) return _URC_NO_REASON;
+  if (behind <= code_of_exit.begin || behind > code_of_exit.end) return _URC_NO_REASON;
   *static_cast<bool*>(found) = true;
   return _URC_END_OF_STACK;
 }
@@ -107,10 +123,12 @@ bool in_exit() noexcept {
 }
 
 /// exit() calls this before all handlers, in the thread that ends the process. The wait stands here, as a handler that
-/// a library registers meanwhile would run before ours.
+/// a library registers meanwhile would run before ours. Where there is nothing to wait for, calls go on as before,
+/// until a handler of ours comes; a second thread stays all the same.
 void at_thread_exit(void*) {
-  if (newest == nullptr && !ends_elsewhere() && under_way.load() <= own) return;
-  if (in_exit()) at_end();
+  if (!in_exit()) return;
+  if (!take_end()) stay();
+  if (newest != nullptr || under_way.load() > own) at_end();
 }
 
 void know_this_thread() noexcept {
@@ -135,6 +153,7 @@ void begin_child() {
 /// The thread that loads the library is nearly always the one that ends the process. Forked children are told of before
 /// anything can be counted: a count that a child keeps would never fall.
 __attribute__((constructor)) void in_loading_thread() {
+  code_of_exit = find_code_of_exit();
   at_thread_end(&at_thread_exit, nullptr);
   in_forked_children(&begin_child);
 }
@@ -244,6 +263,28 @@ void IfExitComes::call_all() noexcept {
     newest = each.older_;
     each.gone_();
   }
+}
+
+HeldTurn::HeldTurn(Turn& turn) noexcept
+    : turn_(turn), older_(newest_turn), again_(is_of_this_thread()), taken_(!again_), if_exit_comes_(gives_back_) {
+  if (taken_) turn_.lock();
+  newest_turn = this;
+}
+
+HeldTurn::~HeldTurn() {
+  newest_turn = older_;
+  give_back();
+}
+
+bool HeldTurn::is_of_this_thread() const noexcept {
+  for (const HeldTurn* each = older_; each != nullptr; each = each->older_)
+    if (&each->turn_ == &turn_ && each->taken_ && each->generation_ == process_generation()) return true;
+  return false;
+}
+
+/// In a child it is free, or another thread's.
+void HeldTurn::give_back() noexcept {
+  if (std::exchange(taken_, false) && generation_ == process_generation()) turn_.unlock();
 }
 
 }  // namespace tj::support

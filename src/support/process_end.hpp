@@ -99,21 +99,31 @@ class IfExitComes {
   IfExitComes* const older_;
 };
 
-/// A turn of the calling thread's, in which functions of the user's may be called. exit() there gives it back.
+/// A turn of the calling thread's, in which functions of the user's may be called. exit() there gives it back. A
+/// function that asks for it once more, in the same thread, goes on at once. A child that such a function forks has it
+/// no more than other threads there.
 class HeldTurn {
  public:
-  explicit HeldTurn(Turn& turn) noexcept : turn_((turn.lock(), turn)), if_exit_comes_(gives_back_) {}
-  ~HeldTurn() { turn_.unlock(); }
+  explicit HeldTurn(Turn& turn) noexcept;
+  ~HeldTurn();
   HeldTurn(const HeldTurn&) = delete;
   HeldTurn& operator=(const HeldTurn&) = delete;
+  /// The thread had the turn before this.
+  bool is_again() const noexcept { return again_; }
 
  private:
   struct GivesBack {
-    Turn& turn;
-    void operator()() const { turn.unlock(); }
+    HeldTurn& held;
+    void operator()() const { held.give_back(); }
   };
+  bool is_of_this_thread() const noexcept;
+  void give_back() noexcept;
   Turn& turn_;
-  const GivesBack gives_back_{turn_};
+  HeldTurn* const older_;
+  const std::uint32_t generation_ = process_generation();
+  const bool again_;
+  bool taken_;
+  const GivesBack gives_back_{*this};
   const IfExitComes if_exit_comes_;
 };
 

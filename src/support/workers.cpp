@@ -124,14 +124,17 @@ void Workers::stop() {
   const std::uint32_t generation = process_generation();
   for (bool more = true; more;) {
     std::shared_ptr<Queue> of;
-    std::shared_ptr<Task> dropped;
-    const std::lock_guard lock(state_->mutex);
-    state_->stopped = true;
-    state_->join_ended();
-    if (all.empty()) all.swap(state_->threads);
-    for (const auto& each : state_->queues)
-      if (dropped == nullptr && (of = each.lock()) != nullptr) dropped = of->drop();
+    std::shared_ptr<Added> dropped;
+    {
+      const std::lock_guard lock(state_->mutex);
+      state_->stopped = true;
+      state_->join_ended();
+      if (all.empty()) all.swap(state_->threads);
+      for (const auto& each : state_->queues)
+        if (dropped == nullptr && (of = each.lock()) != nullptr) dropped = of->drop();
+    }
     more = dropped != nullptr;
+    if (more) dropped->leave_out();
   }
   join(all, generation);
 }
@@ -187,7 +190,11 @@ bool Workers::Queue::begin_threads(std::string* problem) {
   return true;
 }
 
-bool Workers::Queue::add(Task task) {
+void Workers::Added::leave_out() const {
+  if (left_out) left_out();
+}
+
+bool Workers::Queue::add(Task task, Task left_out) {
   end_first("");
   std::string problem;
   {
@@ -195,7 +202,7 @@ bool Workers::Queue::add(Task task) {
     if (state_->stopped || process_is_ending()) return false;
     state_->join_ended();
     forget_parents();
-    waiting_.push_back(std::make_shared<Task>(std::move(task)));
+    waiting_.push_back(std::make_shared<Added>(Added{std::move(task), std::move(left_out)}));
     if (!begin_threads(&problem) && threads_ == 0)
       waiting_.pop_back();
     else
@@ -218,7 +225,7 @@ void Workers::Queue::go_on() {
 }
 
 /// False, and the thread is none of the queue's any more, when there is nothing to do.
-bool Workers::Queue::take(std::shared_ptr<Task>& task) {
+bool Workers::Queue::take(std::shared_ptr<Added>& task) {
   if (waiting_.empty()) {
     --threads_;
     counts = false;
@@ -234,16 +241,16 @@ bool Workers::Queue::take(std::shared_ptr<Task>& task) {
 }
 
 /// A task that is not begun any more, or none: one that waits, and in a forked child one that ran in its parent.
-std::shared_ptr<Workers::Task> Workers::Queue::drop() {
+std::shared_ptr<Workers::Added> Workers::Queue::drop() {
   Tasks& tasks = waiting_.empty() && generation_ != process_generation() ? running_ : waiting_;
   if (tasks.empty()) return nullptr;
-  std::shared_ptr<Task> task = std::move(tasks.front());
+  std::shared_ptr<Added> task = std::move(tasks.front());
   tasks.pop_front();
   return task;
 }
 
 /// Another thread takes its place while there is work.
-void Workers::Queue::lose(std::shared_ptr<Task>& task) {
+void Workers::Queue::lose(std::shared_ptr<Added>& task) {
   {
     const std::lock_guard lock(state_->mutex);
     std::erase(running_, task);
@@ -263,11 +270,14 @@ void Workers::Queue::lose(std::shared_ptr<Task>& task) {
 /// It is in exit(), and works at nothing any more. Where it was the last one, nobody begins what waits.
 void Workers::Queue::lose_thread() noexcept {
   for (bool more = true; more;) {
-    std::shared_ptr<Task> dropped;
-    const std::lock_guard lock(state_->mutex);
-    if (generation_ != process_generation()) return;
-    if (std::exchange(counts, false)) --threads_;
-    more = threads_ == 0 && (dropped = drop()) != nullptr;
+    std::shared_ptr<Added> dropped;
+    {
+      const std::lock_guard lock(state_->mutex);
+      if (generation_ != process_generation()) return;
+      if (std::exchange(counts, false)) --threads_;
+      more = threads_ == 0 && (dropped = drop()) != nullptr;
+    }
+    if (more) dropped->leave_out();
   }
 }
 
@@ -278,14 +288,14 @@ void* Workers::Queue::work(void* kept) {
   all.if_exit_comes.emplace(all.goes);
   works_at = &queue;
   counts = true;
-  for (std::shared_ptr<Task> task;;) {
+  for (std::shared_ptr<Added> task;;) {
     const BeforeEnd before_end;
     {
       const std::lock_guard lock(queue.state_->mutex);
       if (!queue.take(task)) break;
     }
     try {
-      if (before_end) (*task)();
+      before_end ? task->task() : task->leave_out();
     } catch (abi::__forced_unwind&) {  // the thread ends in a function of the user's
       queue.lose(task);
       throw;

@@ -51,7 +51,11 @@ class Workers {
   struct Thread;
   struct Kept;
   static void join(const std::vector<std::shared_ptr<Thread>>& threads, std::uint32_t generation) noexcept;
-  using Tasks = std::deque<std::shared_ptr<Task>>;
+  struct Added {
+    Task task, left_out;
+    void leave_out() const;
+  };
+  using Tasks = std::deque<std::shared_ptr<Added>>;
   std::shared_ptr<State> state_;
 };
 
@@ -76,8 +80,9 @@ class Workers::WaitLimit {
 class Workers::Queue : public std::enable_shared_from_this<Workers::Queue> {
  public:
   /// False when the workers have been stopped. Throws tj::Error(load, out_of_memory) where the system gives no thread
-  /// and none works at the queue.
-  bool add(Task task);
+  /// and none works at the queue. left_out: called, in any thread, when the task is not begun any more, or not anew in
+  /// a child. Nobody destroys the task in a child of a process where it ran. It throws nothing and allocates nothing.
+  bool add(Task task, Task left_out = {});
   /// Goes on in a forked child; else it does nothing.
   void go_on();
 
@@ -91,11 +96,11 @@ class Workers::Queue : public std::enable_shared_from_this<Workers::Queue> {
 
  private:
   static void* work(void* kept);  ///< not noexcept: a thread may end in a task
-  bool take(std::shared_ptr<Task>& task);
-  std::shared_ptr<Task> drop();
+  bool take(std::shared_ptr<Added>& task);
+  std::shared_ptr<Added> drop();
   bool begin_threads(std::string* problem);
   void forget_parents();
-  void lose(std::shared_ptr<Task>& task);
+  void lose(std::shared_ptr<Added>& task);
   void lose_thread() noexcept;
 
   // Guarded by the workers' mutex.

@@ -164,9 +164,13 @@ void Tunings::refresh(Device device) {
   if (used_ && served(device)) load(device);
 }
 
-const TunedTable& Tunings::table(Device device) {
+const TunedTable& Tunings::no_choices() {
   static constinit support::Lasting<const TunedTable> none;
-  if (!served(device)) return none.get([] { return TunedTable({}); });
+  return none.get([] { return TunedTable({}); });
+}
+
+const TunedTable& Tunings::table(Device device) {
+  if (!served(device)) return no_choices();
   const TunedTable* known = known_[place_of(device)].table.load(std::memory_order_acquire);
   return known != nullptr ? *known : load(device);
 }
@@ -176,11 +180,12 @@ const TunedTable& Tunings::load(Device device) {
   const TunedMachine machine = this->machine(device);
   const support::HeldTurn turn(reading_);
   Known& known = known_[place_of(device)];
-  const std::int64_t changed_ns = store_ != nullptr ? store_->changed_ns() : 0;
   const TunedTable* present = known.table.load(std::memory_order_acquire);
+  if (turn.is_again()) return present != nullptr ? *present : no_choices();  // a log sink asks while records are read
+  const std::int64_t changed_ns = store_ != nullptr ? store_->changed_ns() : 0;
   if (present != nullptr && known.changed_ns == changed_ns) return *present;
   const std::int64_t known_ns = now_ns() - changed_ns < kClockStepNs ? -1 : changed_ns;
-  std::vector<NamedTuning> list = read(machine);
+  std::vector<NamedTuning> list = read_whole(machine);
   const std::lock_guard lock(mutex_);
   known.changed_ns = known_ns;
   return publish(known, std::move(list));
@@ -216,6 +221,15 @@ std::vector<NamedTuning> Tunings::read(const TunedMachine& machine) {
   return list;
 }
 
+/// A log sink that measures something meanwhile keeps a record that the list may lack.
+std::vector<NamedTuning> Tunings::read_whole(const TunedMachine& machine) {
+  for (;;) {
+    const std::uint64_t before = kept_;
+    std::vector<NamedTuning> list = read(machine);
+    if (kept_ == before) return list;
+  }
+}
+
 bool Tunings::first_report(const cache::Key& key) {
   const std::lock_guard lock(mutex_);
   return reported_.insert(key.request_hex).second;
@@ -230,8 +244,9 @@ bool Tunings::keep(Device device, const ops::Op& op, const ops::Problem& problem
   if (asked_) asked_(machine, op, problem, chosen.name);
   if (!served(device)) return kept;
   const support::HeldTurn turn(reading_);
-  std::vector<NamedTuning> list = read(machine);
+  std::vector<NamedTuning> list = read_whole(machine);
   const std::lock_guard lock(mutex_);
+  ++kept_;
   Known& known = known_[place_of(device)];
   const Tuned tuned{&op, op.tunable()->key_of(problem), chosen.kernel.choice};
   std::erase_if(known.own, [&](const NamedTuning& own) { return own.tuned.op == &op && own.tuned.key == tuned.key; });

@@ -126,9 +126,11 @@ class Tunings {
   bool served(Device device) const noexcept;
   /// The table of a device that is served has this place: CUDA's devices come first, then HIP's.
   static std::size_t place_of(Device device) noexcept;
+  static const TunedTable& no_choices();
   const TunedTable& table(Device device);
   const TunedTable& load(Device device);
   std::vector<NamedTuning> read(const TunedMachine& machine);
+  std::vector<NamedTuning> read_whole(const TunedMachine& machine);
   bool first_report(const cache::Key& key);
   const TunedTable& publish(Known& known, std::vector<NamedTuning> list);
   void tell(Device device, const ops::Op& op, const ops::ProblemKey& problem);
@@ -139,6 +141,7 @@ class Tunings {
   bool used_;
   Asked asked_;
   support::Turn reading_;           ///< who reads records, and logs what is wrong with them
+  std::uint64_t kept_ = 0;          ///< choices that were measured; of who has that turn
   support::Mutex mutex_;            ///< of what is below
   std::set<std::string> reported_;  ///< records that were said to be of no use
   std::array<Known, 2 * kDevices> known_;

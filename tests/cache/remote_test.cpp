@@ -3,6 +3,7 @@
 #include "cache/remote.hpp"
 
 #include <doctest/doctest.h>
+#include <pthread.h>
 
 #include <atomic>
 #include <chrono>
@@ -328,6 +329,18 @@ TEST_CASE("options of a remote store are refused by name, value and what is allo
   remote = s.functions(false);
   remote.get = nullptr;  // who only writes checks nothing
   CHECK(s.layer(remote) != nullptr);
+}
+
+TEST_CASE("nobody waits for a store's function that has ended its thread") {
+  Shelf s;
+  Remote remote = s.functions(true);
+  remote.time_limit_s = 3000;
+  remote.get = [](std::string_view, const tj::RemoteSink&) -> RemoteAnswer { ::pthread_exit(nullptr); };
+  const auto layer = s.layer(remote);
+  const auto start = std::chrono::steady_clock::now();
+  CHECK(got(*layer, key_of("k")).empty());
+  CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(60));
+  CHECK(layer->counts().failures == 1);
 }
 
 }  // namespace

@@ -18,8 +18,11 @@
 #include <tilejit/preparation.hpp>
 
 #include "cache/cache.hpp"
+#include "compile/host_process.hpp"
 #include "runtime/runtime_fixture.hpp"
 #include "support/full.hpp"
+#include "support/private_directory.hpp"
+#include "support/process.hpp"
 #include "support/process_end.hpp"
 
 namespace {
@@ -326,6 +329,63 @@ TEST_CASE("a call while the process ends does not wait for a kernel whose maker 
         CAPTURE(line);
         CHECK(asks_behind_exit(machine, first, disk, line) == 0);
       }
+}
+
+/// A child that is forked while two threads of a list compile. It ends the list's runtime, or itself, and then waits
+/// for the list. 0: no kernel is waited for that only the parent makes.
+int waits_for_parents(Machine& machine, bool ends_runtime) {
+  static tj::Preparation* list = nullptr;
+  static constexpr auto is_over = [] {
+    const tj::Progress progress = list->wait();
+    return progress.ended() && progress.ready == 0;
+  };
+  return tj::testing::wait_for(tj::testing::start_child([&] {
+    ::alarm(100);
+    auto runtime = std::make_unique<tj::Runtime>(machine.options());
+    list = new tj::Preparation(*runtime, {.threads = 2});
+    std::atexit([] { ::_exit(is_over() ? 0 : 7); });
+    machine.nvrtc.hold(1);
+    list->add(attention());
+    list->add(attention({}, true));
+    while (machine.nvrtc.compiles() < 2) std::this_thread::yield();
+    ::_exit(tj::testing::wait_for(tj::testing::start_child([&] {
+      ::alarm(50);
+      if (!ends_runtime) std::exit(3);
+      runtime.reset();
+      return is_over() ? 0 : 8;
+    })));
+    return 9;
+  }));
+}
+
+TEST_CASE(
+    "a forked child that ends, or whose runtime does, waits for no kernel that its parent's threads were making") {
+  for (const bool ends_runtime : {false, true}) {
+    Machine machine;
+    CHECK(waits_for_parents(machine, ends_runtime) == 0);
+  }
+}
+
+TEST_CASE("a program that the process's end has ended is not told of as one that failed") {
+  CHECK(tj::testing::wait_for(tj::testing::start_child([] {
+          ::alarm(100);
+          static std::string said;
+          static std::atomic<bool> over{false};
+          std::atexit([] {
+            tj::support::end_processes();
+            while (!over) std::this_thread::sleep_for(std::chrono::milliseconds(1));  // longer than is expected
+            ::_exit(has(said, tj::support::kProcessIsEnding) ? 0 : 7);
+          });
+          tj::support::end_first();
+          std::thread([] {
+            const tj::support::PrivateDirectory folder;
+            said = tj::testing::said_by([&] { tj::compile::run_process({"sleep", "100"}, folder, 0, ""); });
+            over = true;
+          }).detach();
+          std::this_thread::sleep_for(std::chrono::milliseconds(300));
+          std::exit(3);
+          return 4;
+        })) == 0);
 }
 
 }  // namespace

@@ -1,9 +1,14 @@
 // Protects records of measured choices against damage: no changed byte and no cut of one leads a call to another kernel
-// than the library's own choice or the measured one, and the next measurement heals it.
+// than the library's own choice or the measured one, and the next measurement heals it. A log sink that is told of one
+// waits for nobody.
 #include <doctest/doctest.h>
+#include <unistd.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include <tilejit/tilejit.hpp>
 
@@ -65,6 +70,54 @@ TEST_CASE("each byte of a record of a measured choice that is changed, and each 
   machine.measure();
   CHECK(machine.taken() == chosen);
   CHECK(tj::cache::Store(machine.cache_dir(), 0, {}).list().size() > 0);
+}
+
+/// A record that no build reads any more, so that the log is told of it while records are read.
+struct DamagedMachine : TunedMachine {
+  DamagedMachine() {
+    std::string bytes = tj::testing::read_bytes(record);
+    bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1);
+    tj::testing::write_bytes(record, bytes);
+  }
+};
+
+/// A child whose log sink does this when the record is told of. Its exit status.
+int when_told(DamagedMachine& machine, void (*does)(Runtime&, const tj::GemmArgs&)) {
+  return tj::testing::wait_for(tj::testing::start_child([&] {
+    ::alarm(100);
+    static Runtime* runtime = nullptr;
+    static bool told = false;
+    static tj::GemmArgs args;
+    args = machine.args;
+    tj::Options options = machine.options();
+    options.log_sink = [does](tj::LogLevel, std::string_view text) {
+      if (!has(std::string(text), "is not used") || std::exchange(told, true)) return;
+      does(*runtime, args);
+    };
+    runtime = new Runtime(options);
+    const std::string name = runtime->prepare(args).name;
+    if (!told) return 3;
+    return has(name, kMeasured) ? 1 : 0;
+  }));
+}
+
+TEST_CASE("a log sink that is told of a damaged record may call, measure, and end the process") {
+  DamagedMachine machine;
+  CHECK(when_told(machine, [](Runtime& runtime, const tj::GemmArgs& args) { runtime.prepare(args); }) == 0);
+  CHECK(when_told(machine, [](Runtime& runtime, const tj::GemmArgs& args) {
+          static Runtime* of = nullptr;
+          static tj::GemmArgs asked;
+          of = &runtime;
+          asked = args;
+          std::atexit([] { ::_exit(of->prepare(asked).name.empty() ? 7 : 4); });
+          std::exit(2);
+        }) == 4);
+  CHECK(when_told(machine, [](Runtime& runtime, const tj::GemmArgs& args) {
+          tj::TuneOptions how;
+          how.rounds = 1;
+          how.only = {kMeasured};
+          if (!runtime.tune(args, how).kept) ::_exit(5);
+        }) == 1);
 }
 
 }  // namespace

@@ -172,6 +172,35 @@ TEST_CASE("a second thread that calls exit() runs no handler, whether it has use
   CHECK(two_exits([] { tj::support::may_end_here(); }) == 0);
 }
 
+/// A child with nothing under way, whose first thread in exit() is in a handler when the second one calls it. Both have
+/// used the library. 0: the handler came to its end.
+int calls_exit_beside_a_handler(bool main_first) {
+  return wait_for(start_child([main_first] {
+    ::alarm(200);
+    static std::atomic<bool> in_handler{false};
+    std::atexit([] {
+      in_handler = true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(300));
+      ::_exit(0);
+    });
+    const auto ends = [](int status, bool waits) {
+      tj::support::may_end_here();
+      while (waits && !in_handler) std::this_thread::yield();
+      std::exit(status);
+    };
+    std::thread(ends, 3, main_first).detach();
+    if (!main_first) std::thread(ends, 4, true).detach();
+    if (main_first) ends(5, false);
+    for (;;) ::pause();
+    return 6;
+  }));
+}
+
+TEST_CASE("a second thread that calls exit() stays there also where the end waits for nothing") {
+  CHECK(calls_exit_beside_a_handler(true) == 0);
+  CHECK(calls_exit_beside_a_handler(false) == 0);
+}
+
 /// A child that calls exit() while two threads' work registers handlers, as the constructors of a library do that is
 /// opened. 0: none of these ran before the work was done.
 int exits_beside_registrations() {
@@ -289,6 +318,65 @@ TEST_CASE("what a thread would give back in exit() is not called where it goes o
   tj::support::IfExitComes::call_all();
   CHECK(called == 0);
   CHECK(turn.try_lock());
+}
+
+TEST_CASE("a thread that asks once more for its own turn goes on at once, and has it as long as before") {
+  static tj::support::Turn turn;
+  const auto is_free = [] {
+    bool free = false;
+    std::thread([&free] {
+      free = turn.try_lock();
+      if (free) turn.unlock();
+    }).join();
+    return free;
+  };
+  {
+    const tj::support::HeldTurn held(turn);
+    CHECK(!held.is_again());
+    {
+      const tj::support::HeldTurn again(turn);
+      CHECK(again.is_again());
+    }
+    CHECK(!is_free());
+  }
+  CHECK(is_free());
+}
+
+TEST_CASE("a child that goes on where its parent had a turn gives back no other thread's") {
+  CHECK(wait_for(start_child([] {
+          ::alarm(100);
+          static tj::support::Turn turn;
+          int status = 5;
+          {
+            const tj::support::HeldTurn of_parent(turn);
+            if (const pid_t child = ::fork(); child != 0) ::_exit(wait_for(child));
+            std::thread([] { turn.lock(); }).join();
+            status = 0;
+          }
+          return turn.try_lock() ? 7 : status;
+        })) == 0);
+}
+
+TEST_CASE("handlers of a thread that called exit() with a turn in its hands wait for that turn like any other thread") {
+  CHECK(wait_for(start_child([] {
+          ::alarm(100);
+          static tj::support::Turn turn;
+          static std::atomic<bool> taken{false}, over{false};
+          std::atexit([] {
+            std::thread([] {
+              const tj::support::HeldTurn held(turn);
+              taken = true;
+              std::this_thread::sleep_for(std::chrono::milliseconds(100));
+              over = true;
+            }).detach();
+            while (!taken) std::this_thread::yield();
+            const tj::support::HeldTurn behind(turn);
+            ::_exit(over && !behind.is_again() ? 0 : 7);
+          });
+          const tj::support::HeldTurn held(turn);
+          std::exit(4);
+          return 5;
+        })) == 0);
 }
 
 }  // namespace

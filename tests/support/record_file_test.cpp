@@ -3,6 +3,7 @@
 #include "support/record_file.hpp"
 
 #include <doctest/doctest.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -99,6 +100,24 @@ TEST_CASE("what cannot be written is one warning that names file, reason and nex
   full.add("a");
   REQUIRE(heard.lines.size() == 3);
   CHECK_MESSAGE(heard.lines[2].second.find("No space left on device") != std::string::npos, heard.lines[2].second);
+}
+
+TEST_CASE("a line that a full disk cuts spoils no other one") {
+  const Scratch folder;
+  const std::string path = folder / "record";
+  const int status = tj::testing::wait_for(tj::testing::start_child([&] {
+    RecordFile record(path, no_log());
+    record.add("first");
+    const rlimit full{10, RLIM_INFINITY}, room{RLIM_INFINITY, RLIM_INFINITY};
+    ::setrlimit(RLIMIT_FSIZE, &full);
+    record.add("second, which is cut");
+    ::setrlimit(RLIMIT_FSIZE, &room);
+    record.add("third");
+    record.add("second, which is cut");
+    return 0;
+  }));
+  CHECK(status == 0);
+  CHECK(tj::testing::read_bytes(path) == "first\nseco\nthird\nsecond, which is cut\n");
 }
 
 }  // namespace

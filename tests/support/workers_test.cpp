@@ -366,4 +366,23 @@ TEST_CASE("the end of workers does not wait for a thread of theirs that is in ex
   }
 }
 
+TEST_CASE("who adds a task is told in a child that ends its workers, also of one that ran in the parent") {
+  CHECK(wait_for(start_child([] {
+          static std::atomic<int> begun{0}, left{0};
+          auto workers = std::make_unique<Workers>();
+          const auto queue = workers->queue(1);
+          const auto begins = [] {
+            for (++begun;;) ::pause();
+          };
+          for (int i = 0; i < 3; ++i) queue->add(begins, [] { ++left; });
+          while (begun == 0) std::this_thread::yield();
+          ::_exit(wait_for(start_child([&] {
+            ::alarm(50);
+            workers.reset();
+            return left == 3 ? 0 : 7;
+          })));
+          return 9;
+        })) == 0);
+}
+
 }  // namespace
