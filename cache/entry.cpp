@@ -151,7 +151,12 @@ std::optional<Entry> decode_known(std::string_view bytes, const Key* expected, s
   return decode(bytes, true, expected, problem, why);
 }
 
-std::string file_name(const Key& key) { return support::cat(key.request_hex, '-', key.compiler_hex, kSuffix); }
+/// No stream, as each look-up asks for several names.
+std::string file_name(const Key& key) {
+  std::string name;
+  name.reserve(key.request_hex.size() + 1 + key.compiler_hex.size() + kSuffix.size());
+  return name.append(key.request_hex).append(1, '-').append(key.compiler_hex).append(kSuffix);
+}
 
 bool is_well_formed(const Key& key) {
   return !key.request_hex.empty() && is_hex_like(key.request_hex) && is_hex_like(key.compiler_hex);

@@ -89,6 +89,11 @@ std::shared_ptr<launch::Driver> Backends::driver_if_present(DeviceKind kind) {
   return found;
 }
 
+std::string Backends::no_driver(Device device) {
+  const std::lock_guard lock(mutex_);
+  return cat("no driver for ", to_string(device), ": ", (device.kind == DeviceKind::hip ? hip_ : cuda_).reason);
+}
+
 std::shared_ptr<launch::Driver> Backends::driver(Device device) {
   require_possible(device);
   auto found = driver_if_present(device.kind);
@@ -96,8 +101,7 @@ std::shared_ptr<launch::Driver> Backends::driver(Device device) {
     const bool amd = device.kind == DeviceKind::hip;
     const arch::Target model{forced_ ? forced_->arch : first_arch(amd ? "amd" : "nvidia"), true};
     fail(Stage::launch, Code::not_found,
-         cat("no driver for ", to_string(device), ": ", (amd ? hip_ : cuda_).reason,
-             "; without a GPU use cpu tensors and TJ_TARGET=", model.name()));
+         cat(no_driver(device), "; without a GPU use cpu tensors and TJ_TARGET=", model.name()));
   }
   if (device.index < 0 || device.index >= found->device_count())
     fail(Stage::argument, Code::invalid_argument,

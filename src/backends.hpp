@@ -41,6 +41,8 @@ class Backends {
   std::shared_ptr<launch::Driver> driver(Device device);
   /// Null instead.
   std::shared_ptr<launch::Driver> driver_if_present(DeviceKind kind);
+  /// What driver() was told where it found none, without advice: "no driver for cuda:0: ...".
+  std::string no_driver(Device device);
   /// Throws tj::Error(target) when nothing serves the device or the setting contradicts it.
   arch::Target target(Device device);
   /// The target that the op's kernels are made for there: target(device), or the first other target of the same devices

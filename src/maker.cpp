@@ -264,7 +264,8 @@ std::unique_ptr<LoadedKernel> KernelMaker::load_once(const ops::Maker& op, const
     ++counts.counters.loads;
     counts.counters.load_s += seconds;
   });
-  log_(LogLevel::debug, stage_line(op.name(), request.name, target, "load", seconds * 1e3));
+  if (log_.enabled(LogLevel::debug))
+    log_(LogLevel::debug, stage_line(op.name(), request.name, target, "load", seconds * 1e3));
   return kernel;
 }
 

@@ -49,6 +49,7 @@ struct Considered {
   std::optional<sched::Schedule> schedule;
   std::optional<Error> refused;
   int most_ii = 0;  ///< a larger II is of no use; 0: any may be
+  int open_ii = 0;  ///< the smallest II that the search could not decide; 0: none
 };
 
 /// Predicted useful flops a cycle of an SM.
@@ -108,7 +109,7 @@ Considered* best_of(std::vector<Considered>& list) {
     if (each.schedule) continue;
     try {
       if (best != nullptr && !bound(each, rate_of(*best), &each > best)) continue;
-      each.schedule = sched::schedule_within(each.candidate.graph, each.options, each.most_ii);
+      each.schedule = sched::schedule_within(each.candidate.graph, each.options, each.most_ii, &each.open_ii);
       take(each);
     } catch (const Error& e) {
       each.refused = e;  // another shape may fit
@@ -118,12 +119,12 @@ Considered* best_of(std::vector<Considered>& list) {
 }
 
 /// The shape that is taken, where the usual search did not settle its interval: once more, for longer.
-void settle(Choice& choice, const sched::Options& options) {
+void settle(Choice& choice, const sched::Options& options, int open_ii) {
   if (choice.schedule.proven_ii || choice.candidate.node_budget == 0 || options.node_budget != sched::kBudgetBySize)
     return;
   sched::Options longer = options_for(choice.candidate, options);
   longer.node_budget = choice.candidate.node_budget;
-  sched::Schedule again = sched::schedule(choice.candidate.graph, longer);
+  sched::Schedule again = sched::schedule_within(choice.candidate.graph, longer, 0, &open_ii);
   if (again.ii <= choice.schedule.ii) choice.schedule = std::move(again);
 }
 
@@ -144,14 +145,14 @@ Choice choose(const ops::Maker& op, const ops::Request& request, const arch::Arc
     try {
       require_bodies(op, candidate.graph, arch);
       const sched::Options own = options_for(candidate, options);
-      list.push_back({std::move(candidate), own, {}, {}, 0});
+      list.push_back({std::move(candidate), own, {}, {}, 0, 0});
     } catch (const Error& e) {
       refuse(e);
     }
   }
   if (Considered* const best = best_of(list)) {
     Choice choice{std::move(best->candidate), std::move(*best->schedule)};
-    settle(choice, options);
+    settle(choice, options, best->open_ii);
     return choice;
   }
   for (const Considered& each : list)

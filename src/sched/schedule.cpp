@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <utility>
 
 #include "sched/bounds.hpp"
 #include "sched/joint/joint.hpp"
@@ -172,7 +173,8 @@ void solve(const graph::Graph& graph, const Limited& options, Schedule& schedule
 }
 
 /// The joint search within the budget; false when it was not enough, and the simple split has to answer.
-bool solve_joint(const graph::Graph& graph, const Limited& options, Schedule& schedule) {
+bool solve_joint(const graph::Graph& graph, const Limited& options, int* open_ii, Schedule& schedule) {
+  const int known = open_ii != nullptr ? std::exchange(*open_ii, 0) : 0;
   Narrowing slots(graph, options);
   std::uint64_t searched = 0;
   int res_mii = 0, rec_mii = 0;
@@ -188,6 +190,7 @@ bool solve_joint(const graph::Graph& graph, const Limited& options, Schedule& sc
     joint.relaxed.variable_latency = joint.relaxed.bodies = options.mixed_roles;
     joint.min_ii = slots.min_ii;
     joint.most_ii = options.most_ii;
+    joint.open_ii = known;
     joint.slots = slots.caps;
     joint.strict_slots = slots.strict;
     const JointResult found = joint_schedule(graph, joint);
@@ -198,6 +201,7 @@ bool solve_joint(const graph::Graph& graph, const Limited& options, Schedule& sc
     if (attempt == 0) {
       res_mii = found.res_mii;
       rec_mii = recurrence_without_slots(graph, options, schedule);
+      if (open_ii != nullptr) *open_ii = found.open_ii;
     }
     schedule.res_mii = res_mii;
     schedule.rec_mii = rec_mii;
@@ -215,7 +219,7 @@ void solve_split(const graph::Graph& graph, const Limited& options, Schedule& sc
 
 Schedule schedule(const graph::Graph& graph, const Options& options) { return schedule_within(graph, options, 0); }
 
-Schedule schedule_within(const graph::Graph& graph, const Options& given, int most_ii) {
+Schedule schedule_within(const graph::Graph& graph, const Options& given, int most_ii, int* open_ii) {
   const auto begin = std::chrono::steady_clock::now();
   graph::check(graph);
   Limited options{given, most_ii};
@@ -230,7 +234,7 @@ Schedule schedule_within(const graph::Graph& graph, const Options& given, int mo
   result.copies_apart = options.copies_apart;
   if (!options.joint) {
     solve_split(graph, options, result);
-  } else if (!solve_joint(graph, options, result)) {
+  } else if (!solve_joint(graph, options, open_ii, result)) {
     if (options.mixed_roles)
       support::fail(Stage::schedule, Code::unsupported,
                     cat("graph '", graph.name, "': the joint search gave up within node_budget ", options.node_budget,

@@ -13,9 +13,11 @@
 #include <tilejit/tilejit.hpp>
 
 #include "arch/arch.hpp"
+#include "backends.hpp"
 #include "ops/common/tunable.hpp"
 #include "support/fail.hpp"
 #include "support/json.hpp"
+#include "support/log.hpp"
 #include "support/text.hpp"
 #include "tools/facts.hpp"
 #include "tools/warm.hpp"
@@ -81,14 +83,17 @@ std::vector<Task> tasks_of(const TuneWork& work, const std::vector<const ops::Op
 }
 
 /// Throws tj::Error that says why there is no first GPU, or that it runs none of the targets that are asked for.
-void check_gpu(const TuneWork& work, const Runtime& runtime, Device gpu) {
+void check_gpu(const TuneWork& work, const support::Settings& settings, const Runtime& runtime, Device gpu) {
   std::string target;
   try {
     target = runtime.target_of(gpu);
   } catch (const Error& error) {
-    const std::string why =
-        error.message.substr(0, error.message.find("; without a GPU"));  // the model measures nothing
-    support::fail(Stage::target, error.code, cat("--tune measures on a GPU: ", why));
+    const support::Log silent{LogLevel::off, {}};
+    Backends backends(settings, silent);
+    // A call without a driver is told of the model, which measures nothing.
+    const bool no_driver = error.stage == Stage::launch && !backends.driver_if_present(gpu.kind);
+    support::fail(Stage::target, error.code,
+                  cat("--tune measures on a GPU: ", no_driver ? backends.no_driver(gpu) : error.message));
   }
   for (const std::string& name : work.targets)
     if (parse_target(name, "--target", given_facts(work.facts)).name() != target)
@@ -286,7 +291,7 @@ int tune_problems(const TuneWork& work, const support::Settings& settings, std::
   how.limit = work.limit;
   if (work.rounds > 0) how.rounds = work.rounds;
   how.seed = fresh_seed();
-  check_gpu(work, runtime, gpu);
+  check_gpu(work, settings, runtime, gpu);
   need_room(work);
   if (work.graph.given()) tasks.push_back({nullptr, {{}, graph.name, 0}, custom::Kernel(runtime, graph)});
   Wanted wanted;

@@ -3,10 +3,16 @@
 // chessboard; with TJ_TEST_FULL all of them.
 #include <doctest/doctest.h>
 
+#include <string>
+
 #include "arch/arch.hpp"
 #include "codegen/device_kernel.hpp"
+#include "codegen/emit.hpp"
+#include "compile/compiler.hpp"
 #include "ops/fmha/fmha.hpp"
 #include "ops/fmha/tiles.hpp"
+#include "pipeline.hpp"
+#include "sched/schedule.hpp"
 #include "support/full.hpp"
 
 using namespace tj;
@@ -87,6 +93,29 @@ TEST_CASE("other head dims: no spill, no serialised matrix instruction") {
       test::check_compiles(*compiler, ops::fmha_op(), ops::fmha_request(kernel));
     }
   }
+}
+
+TEST_CASE("three consumers that a full mask lists and does not take: no serialised matrix instruction") {
+  const auto compiler = test::nvrtc_or_skip();
+  const arch::Arch& arch = *arch::find("sm_90a");
+  int place = 0, found = 0;
+  for (const int head_dim : {128, 120, 160, 152}) {
+    if (testing::sampled_out(place++)) continue;
+    ops::FmhaKernel kernel;
+    kernel.head_dim = head_dim, kernel.value_dim = 64;
+    for (const ops::Candidate& each : ops::fmha_op().candidates(ops::fmha_request(kernel), arch)) {
+      if (each.graph.name.find("_3x64x") == std::string::npos) continue;
+      CAPTURE(each.graph.name);
+      compile::Job job;
+      job.name = each.graph.name + ".cu";
+      job.text = codegen::emit(each.graph, sched::schedule(each.graph, {}), arch.primitives).text;
+      job.arch = arch.name, job.headers = headers_for({&arch, false});
+      for (const std::string& definition : each.definitions) job.options.push_back("-D" + definition);
+      test::check_clean(*compiler, job);
+      ++found;
+    }
+  }
+  CHECK(found == place / (testing::full_run() ? 1 : 2));
 }
 
 TEST_CASE("sequences of different lengths, and pages: no spill, no serialised matrix instruction") {

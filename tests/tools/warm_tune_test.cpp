@@ -165,6 +165,7 @@ TEST_CASE("a target of AMD's without such a GPU, or beside one of NVIDIA's, is r
   const ToolRun none = machine.tune({"--sizes", "64", "--target", "gfx1100"});
   CHECK(none.code != tj::tools::kExitOk);
   CHECK_MESSAGE(has(none.err, "--tune measures on a GPU: no driver for hip:0"), none.err);
+  CHECK_FALSE_MESSAGE(has(none.err, "TJ_TARGET=model"), none.err);
   machine.refused({"--sizes", "64", "--target", "sm_90a", "--target", "model:gfx942"},
                   "--target is 'model:gfx942'; allowed with --tune: one that this machine's first GPU runs, such as "
                   "sm_90a");
@@ -176,7 +177,10 @@ TEST_CASE("without a GPU, or on the model, it says that it needs one") {
   machine.refused({"--sizes", "64"}, "--tune measures on a GPU: target 'model:sm_90a' runs on the cpu");
   ::unsetenv("TJ_TARGET");
   machine.cuda.set_devices(0);
-  machine.refused({"--sizes", "64"}, "--tune measures on a GPU: no driver for cuda:0");
+  machine.refused({"--sizes", "64"}, "--tune measures on a GPU: no driver for cuda:0: the NVIDIA driver at ");
+  const ToolRun none = machine.tune({"--sizes", "64"});
+  CHECK_MESSAGE(has(none.err, "cuDeviceGetCount failed with "), none.err);
+  CHECK_FALSE_MESSAGE(has(none.err, "TJ_TARGET"), none.err);  // advice to calls: the model measures nothing
 }
 
 TEST_CASE("choices and chosen kernels that the cache's bound has removed at the end are failures that say so") {

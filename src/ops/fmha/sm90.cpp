@@ -201,9 +201,10 @@ enum class Rows { from_registers, staged, staged_in_values };
 /// The widest block of keys whose words and bytes there is room for, beside so many consumers; 0 keys: none.
 FmhaGroupTile widest_tile(const FmhaKernel& config, int consumers, Rows rows, const arch::Arch& arch) {
   constexpr int kMostKeys = 176, kMatrixDepth = 16;
-  // Three consumers of 112 keys have the words, but ptxas 13.0 serialises their products (C7511, C7512): causal, head
-  // dims of 128 and 160, 64 values. Products of head dims 96 and 192 stay beside each other, and so do 128 keys with
-  // 32 values.
+  // Three consumers of 112 keys have the words, but ptxas 13.0 serialises their products for 64 values: at head dims of
+  // 120 and 128 (C7511 causal, C7512 full) and of 152 and 160 (C7512). Products of head dims 96, 104, 112, 136, 144 and
+  // 168 stay beside each other, and so do 128 keys with 32 values. The cut covers all from 104 to 160, as nobody has
+  // timed 112 keys at those between.
   constexpr int kFewerKeys = 96, kNarrowest = 104, kWidest = 160, kValues = 64;
   const bool staged = rows != Rows::from_registers;
   // As kernel_templates/arch hands 65536 registers to so many warpgroups. The role that stores staged rows takes some.

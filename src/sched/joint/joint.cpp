@@ -41,6 +41,7 @@ class Joint {
     const ModuloResult modulo = modulo_at(std::max(1, options_.min_ii));
     result_.res_mii = modulo.res_mii;
     result_.rec_mii = modulo.rec_mii;
+    result_.open_ii = modulo.open_ii;
     if (!modulo.found && options_.most_ii != 0) return give_up(modulo.certificate);
     if (!modulo.found) return finish_without(modulo.proven_ii || modulo_budget_ > 0, "recurrence", modulo.certificate);
     result_.modulo_ii = modulo.ii;
@@ -66,7 +67,8 @@ class Joint {
 
  private:
   ModuloResult modulo_at(int min_ii) {
-    ModuloResult found = modulo_schedule(model_.certain_problem(), modulo_budget_, min_ii, options_.most_ii);
+    ModuloResult found =
+        modulo_schedule(model_.certain_problem(), modulo_budget_, min_ii, options_.most_ii, options_.open_ii);
     modulo_budget_ -= std::min<std::uint64_t>(modulo_budget_, found.search_nodes);
     return found;
   }

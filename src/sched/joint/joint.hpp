@@ -56,6 +56,7 @@ struct JointOptions {
   int min_ii = 0;      ///< start no lower
   int max_ii = 0;      ///< try no higher; 0: as far as one iteration after another takes
   int most_ii = 0;     ///< as schedule_within() has it (bounds.hpp)
+  int open_ii = 0;     ///< likewise
   bool streaming_latency_zero = false;  ///< as Options::streaming_latency_zero
   std::vector<int> slots;               ///< per graph value, the most that its ring may have; 0 or empty: any
   bool strict_slots = false;  ///< a slot that a matrix node reads is free when its role waits for it, not yet before
@@ -69,6 +70,7 @@ struct JointResult {
   int ii = 0, length = 0;
   int modulo_ii = 0, modulo_length = 0;  ///< II and length of the same graph without the constraints above
   int res_mii = 0, rec_mii = 0;
+  int open_ii = 0;             ///< the smallest II that the modulo search could not decide; 0: none
   bool beyond = false;         ///< not found: its II would be above JointOptions::most_ii
   bool nowhere = false;        ///< not found, and one iteration after another is not possible either
   bool proven_ii = false;      ///< found: no smaller II exists; not found: none does

@@ -6,6 +6,7 @@
 
 #include "sched/modulo/modulo.hpp"
 #include "sched/modulo/reservations.hpp"
+#include "sched/modulo/rounds.hpp"
 #include "support/index.hpp"
 
 namespace tj::sched {
@@ -13,7 +14,6 @@ namespace {
 
 using support::at;
 
-constexpr int kHorizon = 1 << 26;     ///< no time that is searched for lies beyond it
 constexpr std::uint64_t kEasy = 300;  ///< nodes at one II before it counts as hard
 
 int ceil_div(std::int64_t a, std::int64_t b) { return static_cast<int>(a >= 0 ? (a + b - 1) / b : -(-a / b)); }
@@ -37,11 +37,7 @@ AtInterval::AtInterval(const Problem& problem, int ii, const std::vector<std::pa
       in_round_(conflicts_, ii, false) {}
 
 bool AtInterval::prepare() {
-  base_ = Closure(problem_.size());
-  for (const graph::Edge& edge : problem_.edges)
-    base_.set(
-        edge.src, edge.dst,
-        static_cast<std::int32_t>(std::max<std::int64_t>(edge.delay - std::int64_t{ii_} * edge.distance, -kHorizon)));
+  base_ = edges_at(problem_, ii_);
   if (!conflicts_.possible || !base_.close()) return false;
   earliest_.assign(at(problem_.size()), 0);
   for (int i = 0; i < problem_.size(); ++i) {
@@ -65,7 +61,7 @@ Verdict AtInterval::probe(int length, std::uint64_t limit) {
 
 Verdict AtInterval::probe_interval(std::uint64_t limit) {
   std::vector<int> cycle;
-  const Verdict verdict = ask(in_round_, rounds_apart(), 0, limit, cycle);
+  const Verdict verdict = ask(in_round_, rounds_apart(base_, ii_), 0, limit, cycle);
   if (verdict != Verdict::found) return verdict;
   join_components(cycle);
   advance(cycle);
@@ -113,40 +109,11 @@ bool AtInterval::window(int length, Closure& root) const {
     root.set(0, i + 1, earliest_[at(i)]);
     root.set(i + 1, 0, -bound);
   }
-  through_origin(root, true);
+  through_origin(root);
+  for (int i = 0; i < size; ++i)
+    for (int k = 0; k < size; ++k) root.set(i + 1, k + 1, base_.at(i, k));
   return std::all_of(ordered_.begin(), ordered_.end(),
                      [&](const auto& pair) { return root.insert(pair.first + 1, pair.second + 1, 0); });
-}
-
-/// Each strongly connected component somewhere in one round; edges between components are met later by whole rounds.
-Closure AtInterval::rounds_apart() const {
-  const int size = problem_.size();
-  std::vector<int> leader(at(size), -1), members(at(size), 0);
-  for (int i = 0; i < size; ++i)
-    for (int k = 0; k <= i && leader[at(i)] < 0; ++k)
-      if (k == i || (base_.path(i, k) && base_.path(k, i))) leader[at(i)] = k;
-  for (int i = 0; i < size; ++i) ++members[at(leader[at(i)])];
-  // A schedule may be rotated as a whole: the largest component is pinned.
-  const int pinned = static_cast<int>(std::max_element(members.begin(), members.end()) - members.begin());
-  Closure root(size + 1);
-  for (int i = 0; i < size; ++i) {
-    const int lead = leader[at(i)];
-    root.set(0, i + 1, base_.at(lead, i));
-    root.set(i + 1, 0, base_.at(i, lead) - (lead == pinned ? 0 : ii_ - 1));
-  }
-  for (int i = 0; i < size; ++i)
-    for (int k = 0; k < size; ++k)
-      if (leader[at(i)] == leader[at(k)]) root.set(i + 1, k + 1, base_.at(i, k));
-  through_origin(root, false);
-  return root;
-}
-
-void AtInterval::through_origin(Closure& root, bool with_edges) const {
-  for (int i = 1; i < root.size(); ++i)
-    for (int k = 1; k < root.size(); ++k) {
-      root.set(i, k, root.at(i, 0) + root.at(0, k));
-      if (with_edges) root.set(i, k, base_.at(i - 1, k - 1));
-    }
 }
 
 /// Moves nodes by whole rounds, later ones later, until every edge holds; components stay rigid.

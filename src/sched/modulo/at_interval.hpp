@@ -40,8 +40,6 @@ class AtInterval {
   void offer(std::vector<int> cycle);
   Verdict ask(Search& search, const Closure& root, int scope, std::uint64_t limit, std::vector<int>& cycle);
   bool window(int length, Closure& root) const;
-  Closure rounds_apart() const;
-  void through_origin(Closure& root, bool with_edges) const;
   void join_components(std::vector<int>& cycle) const;
   void advance(std::vector<int>& cycle) const;
 

@@ -196,6 +196,58 @@ Conflicts make_conflicts(const Problem& problem, int ii, bool narrow) {
   return result;
 }
 
+namespace {
+
+/// Distances within `bounds` of two reservations that meet at each II from `low` to `high`. In the k-th round they do
+/// from k * II + offset - second + 1 to k * II + offset + first - 1.
+void meet_between(const CoverItem& first, const CoverItem& second, int low, int high, const Interval& bounds,
+                  std::vector<Interval>& forbidden) {
+  const std::int64_t begin = std::int64_t{first.start} - second.start - second.cycles + 1,
+                     end = std::int64_t{first.start} - second.start + first.cycles - 1;
+  for (std::int64_t k = (bounds.low - end) / low - 1; k <= (bounds.high - begin) / low + 1; ++k) {
+    const std::int64_t from = std::max<std::int64_t>(k * (k < 0 ? low : high) + begin, bounds.low),
+                       to = std::min<std::int64_t>(k * (k < 0 ? high : low) + end, bounds.high);
+    if (from <= to) forbidden.push_back({static_cast<int>(from), static_cast<int>(to)});
+  }
+}
+
+/// Has a unit a reservation of so many cycles? It meets itself at II of `cycles` and less.
+bool has_reservation(const Problem& problem, std::size_t unit, int cycles) {
+  return std::any_of(problem.uses.begin(), problem.uses.end(), [&](const auto& uses) {
+    return std::any_of(uses.begin(), uses.end(), [&](const graph::Reservation& use) {
+      return static_cast<std::size_t>(use.unit) == unit && use.cycles >= cycles;
+    });
+  });
+}
+
+}  // namespace
+
+Conflicts conflicts_between(const Problem& problem, int low, int high, const Closure& root, int period) {
+  Conflicts result;
+  const auto size = static_cast<std::size_t>(problem.size());
+  Forbidden overlap(size * size);
+  const std::vector<Cover> covers = make_covers(problem, high);
+  for (std::size_t u = 0; u < covers.size(); ++u) {
+    if (has_reservation(problem, u, low)) continue;
+    for (auto first = covers[u].items.begin(); first != covers[u].items.end(); ++first)
+      for (auto second = first + 1; second != covers[u].items.end(); ++second) {
+        if (first->node == second->node || first->count + second->count <= covers[u].capacity) continue;
+        const int i = first->node + 1, j = second->node + 1;
+        meet_between(*first, *second, low, high, {root.at(i, j), -root.at(j, i)},
+                     overlap[static_cast<std::size_t>(first->node) * size + static_cast<std::size_t>(second->node)]);
+      }
+  }
+  for (int i = 0; i < problem.size(); ++i)
+    for (int j = i + 1; j < problem.size(); ++j) {
+      std::vector<Interval>& own = overlap[static_cast<std::size_t>(i) * size + static_cast<std::size_t>(j)];
+      if (own.empty()) continue;
+      Pair pair{i, j, {}, {}};
+      complement(std::move(own), period, pair.allowed);
+      result.pairs.push_back(std::move(pair));
+    }
+  return result;
+}
+
 /// The last interval that begins at `rest` or before; null: none does.
 const Interval* last_until(const std::vector<Interval>& allowed, int rest) {
   const auto after = std::upper_bound(allowed.begin(), allowed.end(), rest,

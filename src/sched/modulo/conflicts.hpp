@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <vector>
 
+#include "sched/modulo/closure.hpp"
 #include "sched/modulo/problem.hpp"
 
 namespace tj::sched {
@@ -55,6 +56,11 @@ struct Conflicts {
 
 /// `narrow`: with Pair::reachable, which costs more and is worth it in an exact search.
 Conflicts make_conflicts(const Problem& problem, int ii, bool narrow = false);
+
+/// Limits that hold at each II from `low` to `high`: where two reservations exclude each other at all of these. `root`
+/// bounds each distance both ways; index 0 is the origin and node n has index n + 1. Distances are modulo `period`, by
+/// which no two of them are alike. Covers and queues are left out.
+Conflicts conflicts_between(const Problem& problem, int low, int high, const Closure& root, int period);
 
 /// x modulo ii in [0, ii).
 inline int modulo(int x, int ii) {

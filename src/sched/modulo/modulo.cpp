@@ -11,6 +11,7 @@
 
 #include "sched/bounds.hpp"
 #include "sched/modulo/at_interval.hpp"
+#include "sched/modulo/range.hpp"
 #include "sched/modulo/symmetry.hpp"
 #include "support/fail.hpp"
 #include "support/index.hpp"
@@ -28,6 +29,7 @@ constexpr std::uint64_t kFirstProbe = 300;
 constexpr std::uint64_t kCheapProbe = 6;  ///< nodes to exclude a length at little cost
 constexpr int kLongest = 1 << 14;         ///< such steps: beyond, the II is more likely to be infeasible
 constexpr int kSingleSteps = 4096;        ///< IIs tried one by one before the steps grow
+constexpr const char* kExcludedAtOnce = " infeasible: two reservations, or the edges, exclude each other";
 
 /// Is the problem small enough for an exact search?
 bool within_reach(const Problem& problem) {
@@ -40,14 +42,16 @@ bool within_reach(const Problem& problem) {
 
 class Scheduler {
  public:
-  Scheduler(const Problem& problem, std::uint64_t budget, int min_ii, int most_ii)
+  Scheduler(const Problem& problem, std::uint64_t budget, int min_ii, int most_ii, int open_ii)
       : problem_(problem),
         total_budget_(budget),
         budget_(budget),
         min_ii_(min_ii),
         most_ii_(most_ii),
+        open_ii_(open_ii),
         exact_(within_reach(problem)),
-        ordered_(exchangeable(problem)) {}
+        ordered_(exchangeable(problem)),
+        ranges_(problem, budget_) {}
 
   ModuloResult run() {
     const Bound res = resource_bound(problem_), rec = recurrence_bound(problem_);
@@ -66,12 +70,16 @@ class Scheduler {
       for (const graph::Reservation& use : uses) total += use.start + use.cycles;
     for (const graph::Edge& edge : problem_.edges) total += std::max(0, edge.delay);
     bool proven = true;
-    for (std::int64_t ii = start.ii; ii <= total; ii += step(ii - start.ii)) {
+    for (std::int64_t ii = first_open(start.ii); ii <= total; ii += step(ii - start.ii)) {
       if (most_ii_ > 0 && ii > most_ii_) {
         result_.certificate = cat("II of at most ", most_ii_, " was asked for; ", reason_);
         return result_;
       }
       if (ii - start.ii >= kSingleSteps) proven = false;
+      if (const int excluded = exclude_range(static_cast<int>(ii), start.ii, total); excluded > 0) {
+        ii += excluded - 1;
+        continue;
+      }
       const Verdict verdict = try_interval(static_cast<int>(ii), proven);
       if (verdict == Verdict::found) return finish();
       if (verdict == Verdict::unknown) proven = false;
@@ -129,17 +137,59 @@ class Scheduler {
     return {static_cast<int>(last - time.begin()), *last};
   }
 
+  /// The first II that was not excluded before.
+  int first_open(int start) {
+    if (open_ii_ <= start || !exact_) return start;
+    excluded_ = true;
+    told_ = false;
+    ranges_.excluded_before();
+    return open_ii_;
+  }
+
+  /// How many IIs from this one on are excluded together. The steps do not grow yet, and none before is open. Ranges
+  /// are asked only where whoever asks has a bound: any other search that gives up does so at the II where it always
+  /// did.
+  int exclude_range(int ii, int start, std::int64_t total) {
+    if (!exact_ || budget_ == 0 || unresolved_ != 0 || (most_ii_ <= 0 && open_ii_ == 0)) return 0;
+    std::int64_t last = std::min<std::int64_t>(total, std::int64_t{start} + kSingleSteps - 1);
+    if (most_ii_ > 0) last = std::min<std::int64_t>(last, most_ii_);
+    const int excluded = ii <= last ? ranges_.excluded(ii, static_cast<int>(last)) : 0;
+    if (excluded > 0) told_ = false;
+    return excluded;
+  }
+
+  /// The reason of an II that was excluded together with others.
+  void tell_of(int ii) {
+    AtInterval alone(problem_, ii, ordered_, exact_, budget_);
+    int lower = 0;
+    told_ = true;
+    if (!alone.prepare()) {
+      reason_ = cat("II ", ii, kExcludedAtOnce);
+      return;
+    }
+    const std::uint64_t before = budget_;
+    const bool exhausted = ask(alone, lower) == Verdict::infeasible;
+    reason_ = cat("II ", ii,
+                  exhausted ? " infeasible: exhausted " : " infeasible, told together with others: ", before - budget_,
+                  " nodes");
+  }
+
   Verdict try_interval(int ii, bool proven) {
+    if (!told_) tell_of(ii - 1);
     const std::uint64_t before = budget_;
     AtInterval here(problem_, ii, ordered_, exact_, budget_);
     if (exact_ && budget_ > 0 && !here.prepare()) {
-      reason_ = cat("II ", ii, " infeasible: two reservations, or the edges, exclude each other");
+      reason_ = cat("II ", ii, kExcludedAtOnce);
+      ranges_.excluded_alone(before - budget_);
       return Verdict::infeasible;
     }
     int lower = 0;  ///< no schedule is shorter
     const Verdict verdict = ask(here, lower);
     excluded_ = excluded_ || verdict == Verdict::infeasible;
-    if (verdict == Verdict::infeasible) reason_ = cat("II ", ii, " infeasible: exhausted ", before - budget_, " nodes");
+    if (verdict == Verdict::infeasible) {
+      reason_ = cat("II ", ii, " infeasible: exhausted ", before - budget_, " nodes");
+      ranges_.excluded_alone(before - budget_);
+    }
     if (verdict == Verdict::unknown && unresolved_ == 0) unresolved_ = ii;
     if (verdict != Verdict::found) return verdict;
     result_.ii = ii;
@@ -203,6 +253,7 @@ class Scheduler {
 
   ModuloResult finish() {
     result_.found = true;
+    result_.open_ii = unresolved_;
     result_.search_nodes = total_budget_ - budget_;
     if (result_.proven_ii)
       result_.certificate = cat("II ", result_.ii, ": ", reason_);
@@ -215,10 +266,12 @@ class Scheduler {
 
   const Problem& problem_;
   std::uint64_t total_budget_, budget_;
-  int min_ii_, most_ii_;
+  int min_ii_, most_ii_, open_ii_;
   bool exact_;
   bool excluded_ = false;  ///< an II was proven to have no schedule
   std::vector<std::pair<int, int>> ordered_;
+  RangeRefuter ranges_;
+  bool told_ = true;  ///< reason_ is of the II before, or of the bounds
   int unresolved_ = 0;
   std::string reason_;
   ModuloResult result_;
@@ -232,8 +285,8 @@ int makespan(const Problem& problem, const std::vector<int>& cycle) {
   return end;
 }
 
-ModuloResult modulo_schedule(const Problem& problem, std::uint64_t node_budget, int min_ii, int most_ii) {
-  return Scheduler(problem, node_budget, min_ii, most_ii).run();
+ModuloResult modulo_schedule(const Problem& problem, std::uint64_t node_budget, int min_ii, int most_ii, int open_ii) {
+  return Scheduler(problem, node_budget, min_ii, most_ii, open_ii).run();
 }
 
 }  // namespace tj::sched

@@ -96,6 +96,7 @@ class Search {
   bool propagate();
   bool assert_next();
   bool visit_watches(int literal);
+  bool moved(std::size_t pair);
   bool follow_pair(std::size_t pair);
   bool follow(int comparison);
   bool derive(const Distance& bound, int i, int j);

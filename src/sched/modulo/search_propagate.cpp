@@ -125,7 +125,7 @@ bool Search::propagate() {
     const std::size_t before = trail_.size();
     derived_ = false;
     for (std::size_t p = 0; p < conflicts_.pairs.size(); ++p)
-      if (!here().decided[p] && !follow_pair(p)) return false;
+      if (!here().decided[p] && moved(p) && !follow_pair(p)) return false;
     for (const int c : in_clauses_)
       if (comparisons_[at(c)].value == 0 && !follow(c)) return false;
     if (trail_.size() != before || (derived_ && rounds++ < kRounds)) continue;
@@ -173,14 +173,19 @@ bool Search::visit_watches(int literal) {
   return true;
 }
 
+/// Is the pair's distance bounded otherwise than when it was followed last?
+inline bool Search::moved(std::size_t p) {
+  const Pair& pair = conflicts_.pairs[p];
+  const std::pair<int, int> bounds(here().paths.at(pair.i + 1, pair.j + 1), -here().paths.at(pair.j + 1, pair.i + 1));
+  return std::exchange(here().followed[p], bounds) != bounds;
+}
+
 /// Moves both ends of a pair's distance to the nearest allowed one. A comparison does it where the two would meet, a
 /// bound of its own where only others would lack room.
 bool Search::follow_pair(std::size_t p) {
   const Pair& pair = conflicts_.pairs[p];
   const int i = pair.i + 1, j = pair.j + 1;
-  const int low = here().paths.at(i, j), high = -here().paths.at(j, i);
-  if (std::pair(low, high) == here().followed[p]) return true;
-  here().followed[p] = {low, high};
+  const auto [low, high] = here().followed[p];
   if (high - low >= 2 * ii_) return true;  // an allowed distance is near both ends: little to gain
   const int first = next_allowed(pair.allowed, ii_, low), last = previous_allowed(pair.allowed, ii_, high);
   if (first > low && !follow(comparison(p, previous_allowed(pair.allowed, ii_, low), first))) return false;
