@@ -52,7 +52,8 @@ def add_problems(parser):
     group.add_argument("--seed", type=whole(0), help="of the drawn problems and of all data; default: fresh, and printed")
     group.add_argument("--count", type=whole(1), help=f"drawn problems, {COUNT} by default")
     group.add_argument("--slice", type=checked(drawing.parse_slice), metavar="I/N", help="only the I-th of N parts; the same seed makes the others")
-    group.add_argument("--sizes", type=checked(fixed.parse_sizes), default="drawn", metavar="drawn|fixed|S,MxNxK,...", help="a list: of products alone")
+    group.add_argument("--sizes", type=checked(fixed.parse_sizes), default="drawn", metavar="drawn|fixed|peers|S,MxNxK,...",
+                       help="a list: of products alone; peers: block-scaled products of e4m3 that DeepGEMM was measured on")
     group.add_argument("--without", nargs="+", default=[], metavar="FILE", help="leave out the problems that these JSON documents have")
     group.add_argument("--list", action="store_true", help="print the problems and end; needs no GPU")
     group.add_argument("--dtype", help="types separated by commas; default: f16 and bf16; e4m3: products, by itself; the fixed list of attention: f16")
@@ -115,6 +116,10 @@ def fill(parser, options):
         options.sizes = "fixed"
     if options.sizes != "drawn" and options.count:
         parser.error("--count belongs to drawn problems; allowed with --sizes drawn")
+    if options.sizes == "peers":
+        if options.what != "gemm" or options.dtype not in (None, "e4m3") or options.scales not in (None, "block"):
+            parser.error("--sizes peers is of block-scaled products: allowed with --op gemm --dtype e4m3 --scales block")
+        options.dtype, options.scales = "e4m3", "block"
     is_fixed = options.sizes == "fixed"
     given = options.dtype
     options.types = given.split(",") if given else ["f16"] if is_fixed and options.what == "fmha" else list(drawing.DEFAULT_TYPES[options.what])
@@ -174,6 +179,8 @@ def problems_of(options):
     if options.sizes == "drawn":
         kinds = {"dims": options.dims, "masks": options.masks} if options.what == "fmha" else {}
         return drawing.draw(options.what, options.seed, options.count, options.types, **kinds)
+    if options.sizes == "peers":
+        return fixed.peers()
     if options.what == "gemm":
         return fixed.gemm(options.types, None if options.sizes == "fixed" else options.sizes)
     if options.what == "fmha":

@@ -11,7 +11,7 @@ import gemm_check
 import timing
 from fmha_check import Guarded, double
 
-PEERS = ["cublas", "cublas_fast"]
+PEERS = ["cublas", "cublas_fast", "deep_gemm"]
 EPILOGUES = {"none": ("none", False, False), "bias": ("none", True, False), "bias_gelu": ("gelu_tanh", True, False), "bias_relu": ("relu", True, False),
              "silu": ("silu", False, False), "add": ("none", False, True)}  # activation, bias, c
 PEER_CALLS = {"none": "matmul", "bias": "addmm", "bias_gelu": "_addmm_activation", "bias_relu": "_addmm_activation", "silu": "matmul, silu", "add": "addmm"}
@@ -85,6 +85,8 @@ class Work:
     def __init__(self, torch, runtime, binding, device, problem, options):
         self.torch, self.runtime, self.binding, self.device, self.problem = torch, runtime, binding, device, problem
         self.peers, self.flops = PEERS[:2 if problem["dtype"] == "e4m3" and "scales" not in problem else 1], flops_of(problem)
+        self.by_ratio = {"deep_gemm": ("cublas", problem["deep_gemm"])} if "deep_gemm" in problem else {}  # of graph replays
+        self.peers += list(self.by_ratio)
         self.calls = calls_of(self.flops)
         self.generator = torch.Generator(device="cuda").manual_seed(options.seed % (1 << 31) + problem["number"])
         self.make()
@@ -97,7 +99,7 @@ class Work:
                 call()
                 torch.cuda.synchronize()
                 self.candidates[name] = call
-            except (RuntimeError, TypeError) as error:
+            except (RuntimeError, TypeError, ValueError, AttributeError) as error:  # AttributeError: this PyTorch has no such function
                 self.refused[name] = timing.first_line(error)
 
     def normal(self, rows, columns, dtype, transposed=False):
@@ -152,8 +154,7 @@ class Work:
     def peer_calls(self):
         torch, a, b, out, p = self.torch, self.a, self.b.t(), self.peer, self.problem
         if "scales" in p:
-            right = self.scales[1].t()
-            return {"cublas": lambda: torch._scaled_mm(a, b, scale_a=self.scales[0], scale_b=right, out_dtype=out.dtype)}
+            return {"cublas": self.scaled_peer(a, b, out.dtype)}
         if p["dtype"] == "e4m3":
             scaled = lambda fast: lambda: torch._scaled_mm(a, b, scale_a=self.scales[0], scale_b=self.scales[1], out_dtype=out.dtype, use_fast_accum=fast)  # noqa: E731
             return {"cublas": scaled(False), "cublas_fast": scaled(True)}
@@ -168,10 +169,23 @@ class Work:
             out.copy_(self.c)
         return {"cublas": calls[p["epilogue"]]}
 
+    def scaled_peer(self, a, b, out):
+        """cuBLASLt's product with scales of blocks, told which they are: torch._scaled_mm guesses that by strides, and refuses most. It wants a pitch of
+        M or N where these are contiguous, and multiples of four where K is."""
+        def call():
+            kinds = torch.nn.functional.ScalingType
+            of_b = kinds.BlockWise128x128 if blocks else kinds.BlockWise1x128
+            return torch.nn.functional.scaled_mm(a, b, scale_a, kinds.BlockWise1x128, scale_b, of_b, output_dtype=out)
+
+        torch, blocks = self.torch, self.problem["scales"] == "block"
+        scale_a = self.scales[0].t().contiguous().t()
+        scale_b = self.scales[1].t() if blocks else self.scales[1].t().contiguous()
+        return call
+
     def describe(self):
         """The kernel that ran, and what the peer is."""
         report = self.runtime.prepare(self.device, op=b"gemm", **fields_of(self.binding, self.problem))
-        return {"kernel": report.name.decode(), "peer_call": "_scaled_mm" if self.scales else PEER_CALLS[self.problem["epilogue"]]}
+        return {"kernel": report.name.decode(), "peer_call": "scaled_mm" if "scales" in self.problem else "_scaled_mm" if self.scales else PEER_CALLS[self.problem["epilogue"]]}
 
     # ---- the check -----------------------------------------------------------------------------------------------------
     def check(self):

@@ -6,24 +6,33 @@
     python3 tests/gpu/grouped_gemm.py --quantised              # the error of quantised products against those of what was quantised
     python3 tests/gpu/grouped_gemm.py --times gate             # products with SwiGLU beside products, and SwiGLU of what they leave
     python3 tests/gpu/grouped_gemm.py --times contiguous       # e4m3 beside one product of as many rows; bf16 beside torch's grouped product
+    python3 tests/gpu/grouped_gemm.py --moe 60                 # layers of experts against a loop over experts in f64
     python3 tests/gpu/grouped_gemm.py --times masked           # bytes of weights a second, beside a plain read of as many bytes
+    python3 tests/gpu/grouped_gemm.py --times empty            # what groups without rows cost
+    python3 tests/gpu/grouped_gemm.py --times zipf             # uneven groups without padding, padded, and in matrices of their own
+    python3 tests/gpu/grouped_gemm.py --times orders           # scales of a that are contiguous in K beside those contiguous in M
     python3 tests/gpu/grouped_gemm.py --times quantise         # beside a copy of as many bytes
     python3 tests/gpu/grouped_gemm.py --times combine          # weighted sums of rows, beside a copy of as many bytes
-    python3 tests/gpu/grouped_gemm.py --times moe              # whole layers of experts, by weights' type
+    python3 tests/gpu/grouped_gemm.py --times moe --model mixtral --batches 1,64,4096     # layers of experts beside torch's parts
 
 It needs torch with CUDA, and tilejit's package: PYTHONPATH=src/python LD_LIBRARY_PATH=build/release/lib. Decides problems and prints; asserts
-nothing about times. Exit status 1: a result is wrong.
+nothing about times. Exit status 1: a result is wrong; 77: there is no PyTorch, or it sees no GPU.
 """
 import argparse
 import math
 import random
 import sys
 
-import torch
+try:
+    import torch
+except ImportError:
+    print("PyTorch is not installed")
+    sys.exit(77)
 
+import grouped_moe
+import grouped_times
 import own_ends
-import tilejit.torch
-from fmha_features import microseconds
+import tilejit.torch  # noqa: F401 -- the operators
 from gemm_check import E4M3_F32_LIMIT, LIMITS, QUANTISED_LIMIT, activate, unlike
 
 GPU, E4M3 = "cuda", torch.float8_e4m3fn
@@ -233,6 +242,17 @@ def check(count, seed, gate="none", texts=False):
     return wrong
 
 
+def check_layers(count, seed):
+    draw, wrong = random.Random(seed), 0
+    for number in range(count):
+        why = grouped_moe.check_moe(draw)
+        wrong += bool(why)
+        if why:
+            print(f"WRONG {number}: {why}", flush=True)
+    print(f"{count} layers of experts, {wrong} wrong, seed {seed}")
+    return wrong
+
+
 def check_replay():
     """A captured call follows its list."""
     a, b = torch.randn(96, 128, device=GPU).bfloat16(), torch.randn(3, 64, 128, device=GPU).bfloat16()
@@ -250,130 +270,6 @@ def check_replay():
     return int(not right)
 
 
-def narrow(*shape):
-    return torch.randn(shape, device=GPU).to(E4M3)
-
-
-def time_contiguous():
-    for groups, each, n, k in ((4, 8192, 4096, 7168), (4, 8192, 7168, 2048), (8, 4096, 4096, 7168), (8, 4096, 7168, 2048), (64, 128, 4096, 7168),
-                               (256, 37, 4096, 7168), (64, 300, 1536, 4096)):
-        m = groups * each
-        a, b = narrow(m, k), narrow(groups, n, k)
-        scale_a, scale_b = torch.rand(-(-k // BLOCK), m, device=GPU).t(), torch.rand(groups, -(-n // BLOCK), -(-k // BLOCK), device=GPU)
-        d = torch.empty(m, n, dtype=torch.bfloat16, device=GPU)
-        ends = torch.arange(each, m + 1, each, dtype=torch.int32, device=GPU)
-        call = lambda **more: torch.ops.tilejit.grouped_gemm_out(a, b, scale_a=scale_a, scale_b=scale_b, out=d, **more)  # noqa: E731
-        calls = {"ends": lambda: call(groups=ends),
-                 "one product": lambda: torch.ops.tilejit.gemm_out(a, b[0], d, scale_a=scale_a, scale_b=scale_b[0])}
-        if each % BLOCK == 0:
-            named = torch.arange(groups, dtype=torch.int32, device=GPU).repeat_interleave(each)
-            calls["rows"] = lambda: call(groups=named, grouping="rows")
-        _print_times(f"e4m3 {groups} x {each} x {n} x {k}", calls, 2 * m * n * k)
-        del a, b
-        a, b = torch.randn(m, k, device=GPU).bfloat16(), torch.randn(groups, n, k, device=GPU).bfloat16()
-        calls = {"ends": lambda: torch.ops.tilejit.grouped_gemm_out(a, b, ends, d),
-                 "one product": lambda: torch.ops.tilejit.gemm_out(a, b[0], d)}
-        if hasattr(torch, "_grouped_mm"):
-            calls["torch"] = lambda: torch._grouped_mm(a, b.transpose(1, 2), offs=ends)
-        _print_times(f"bf16 {groups} x {each} x {n} x {k}", calls, 2 * m * n * k)
-
-
-def _print_times(name, calls, flops):
-    times = microseconds(list(calls.values()), rounds=5)
-    print(name, *(f"{what} {each:.1f} us {flops / each / 1e6:.0f} TFLOP/s" for what, each in zip(calls, times)), sep="  ", flush=True)
-
-
-def time_masked():
-    for groups, most, n, k in ((16, 64, 4096, 7168), (32, 64, 4096, 7168), (32, 64, 7168, 2048), (16, 16, 4096, 7168), (64, 8, 4096, 7168)):
-        b = narrow(groups, n, k)
-        a, scale_a = narrow(groups, 128, k), torch.rand(groups, -(-k // BLOCK), 128, device=GPU).transpose(1, 2)
-        scale_b, d = torch.rand(groups, -(-n // BLOCK), -(-k // BLOCK), device=GPU), torch.empty(groups, 128, n, dtype=torch.bfloat16, device=GPU)
-        counts = torch.randint(1, most + 1, (groups,), dtype=torch.int32, device=GPU)
-        words = b.view(torch.int64)
-        call = lambda: torch.ops.tilejit.grouped_gemm_out(a, b, counts, d, grouping="counts", scale_a=scale_a, scale_b=scale_b,  # noqa: E731
-                                                          expected_rows=most)
-        times = microseconds([call, lambda: words.sum()], rounds=5)
-        print(f"masked e4m3 {groups} groups of 1 to {most} x {n} x {k}", *(f"{what} {each:.1f} us {b.numel() / each / 1e6:.2f} TB/s" for what, each in
-                                                                           zip(("product", "a sum of the weights"), times)), sep="  ", flush=True)
-
-
-def time_quantise():
-    for m, k in ((8192, 7168), (4096, 2048), (64, 7168), (65536, 1536)):
-        named = {"row_indices": torch.randperm(m, device=GPU).int()}
-        for name, options, wide in (("rows of 1", {}, k), ("rows of 128", {"rows": 128}, k), ("SwiGLU", {"gate": "silu"}, 2 * k),
-                                    ("rows of a list", named, k)):
-            x = torch.randn(m, wide, device=GPU).bfloat16()
-            q, scales = torch.ops.tilejit.quantise(x, **options)
-            options.pop("rows", None)
-            moved = x.numel() * 2 + q.numel() + scales.numel() * 4
-            source = torch.empty(moved // 2, dtype=torch.uint8, device=GPU)
-            target = torch.empty_like(source)
-            times = microseconds([lambda: torch.ops.tilejit.quantise_out(x, q, scales, **options), lambda: target.copy_(source)], rounds=5)
-            print(f"quantise {m} x {k} {name}  {times[0]:.1f} us {moved / times[0] / 1e6:.2f} TB/s  a copy {times[1]:.1f} us ({times[1] / times[0]:.2f})",
-                  flush=True)
-
-
-def time_combine():
-    for tokens, choices, columns in ((8192, 8, 7168), (4096, 2, 4096), (1024, 8, 2048), (64, 8, 7168), (1, 8, 7168)):
-        y, weights = torch.randn(tokens * choices, columns, device=GPU).bfloat16(), torch.rand(tokens, choices, device=GPU)
-        slots = torch.randperm(tokens * choices, device=GPU).int().view(tokens, choices)
-        d = torch.empty(tokens, columns, dtype=torch.bfloat16, device=GPU)
-        moved = 2 * y.numel() + 2 * d.numel() + 8 * slots.numel()
-        source = torch.empty(moved // 2, dtype=torch.uint8, device=GPU)
-        target = torch.empty_like(source)
-        times = microseconds([lambda: torch.ops.tilejit.combine_out(y, slots, d, weights=weights), lambda: target.copy_(source)], rounds=5)
-        print(f"combine {tokens} x {choices} x {columns}  {times[0]:.1f} us {moved / times[0] / 1e6:.2f} TB/s  a copy {times[1]:.1f} us "
-              f"({times[1] / times[0]:.2f})", flush=True)
-
-
-def time_gate():
-    """SwiGLU in the product beside the product alone, and beside the product and SwiGLU by torch (bf16) or by quantise (e4m3, to e4m3)."""
-    silu = torch.nn.functional.silu
-    for groups, each, n, k in ((1, 4096, 4096, 7168), (1, 4096, 28672, 4096), (4, 8192, 4096, 7168), (64, 128, 4096, 7168), (64, 16, 4096, 7168)):
-        m = groups * each
-        ends = torch.arange(each, m + 1, each, dtype=torch.int32, device=GPU)
-        for dtype in (torch.bfloat16, E4M3):
-            a, b = torch.randn(m, k, device=GPU).to(dtype), torch.randn(groups, n, k, device=GPU).to(dtype)
-            options = {}
-            if dtype == E4M3:
-                options = {"scale_a": torch.rand(-(-k // BLOCK), m, device=GPU).t(), "scale_b": torch.rand(groups, n // BLOCK, k // BLOCK, device=GPU)}
-            d, half = (torch.empty(m, columns, dtype=torch.bfloat16, device=GPU) for columns in (n, n // 2))
-            q, scales = torch.ops.tilejit.quantise(half)
-            product = lambda: torch.ops.tilejit.grouped_gemm_out(a, b, ends, d, **options)  # noqa: E731
-            gated = lambda: torch.ops.tilejit.grouped_gemm_out(a, b, ends, half, gate="silu", **options)  # noqa: E731
-
-            def apart():
-                product()
-                if dtype == E4M3:
-                    torch.ops.tilejit.quantise_out(d, q, scales, gate="silu")
-                else:
-                    torch.mul(silu(d[:, :n // 2]), d[:, n // 2:], out=half)
-
-            def joined():
-                gated()
-                if dtype == E4M3:
-                    torch.ops.tilejit.quantise_out(half, q, scales)
-
-            _print_times(f"gate {dtype} {groups} x {each} x {n} x {k}", {"product": product, "with the gate": gated, "gate and quantise": joined,
-                                                                         "one after the other": apart}, 2 * m * n * k)
-
-
-def time_moe():
-    """Experts of Mixtral 8x7B, and of DeepSeek-V3 with 64 of its 256."""
-    for name, experts, each, width, inner in (("Mixtral-8x7B", 8, 2, 4096, 14336), ("DeepSeek-V3, 64 experts", 64, 8, 7168, 2048)):
-        w1, w2 = torch.randn(experts, 2 * inner, width, device=GPU).bfloat16(), torch.randn(experts, width, inner, device=GPU).bfloat16()
-        narrow = [[part.view(torch.float8_e4m3fn) if part.dtype == torch.uint8 else part for part in map(torch.stack, zip(*(
-            (q.view(torch.uint8), s) for q, s in (torch.ops.tilejit.quantise(w, rows=128) for w in weights))))] for weights in (w1, w2)]
-        for tokens in (1, 64, 512, 4096):
-            hidden = torch.randn(tokens, width, device=GPU).bfloat16()
-            ids = torch.stack([torch.randperm(experts, device=GPU)[:each] for _ in range(tokens)])
-            weights = torch.rand(tokens, each, device=GPU)
-            moe = tilejit.torch.fused_moe
-            times = microseconds([lambda: moe(hidden, w1, w2, weights, ids), lambda: moe(
-                hidden, narrow[0][0], narrow[1][0], weights, ids, w1_scale=narrow[0][1], w2_scale=narrow[1][1])], rounds=5)
-            print(f"{name}, {tokens} tokens: bf16 {times[0]:.0f} us, e4m3 {times[1]:.0f} us", flush=True)
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", type=int, default=0)
@@ -381,13 +277,22 @@ def main():
     parser.add_argument("--gate", choices=("none", "relu", "gelu", "silu", "gelu_tanh"), default="none", help="of all problems of --check")
     parser.add_argument("--ends", action="store_true", help="texts of device code end all problems of --check, also behind a gate")
     parser.add_argument("--quantised", action="store_true", help="the error of products of what is quantised first")
-    parser.add_argument("--times", choices=("contiguous", "masked", "quantise", "combine", "gate", "moe"), action="append", default=[])
+    parser.add_argument("--moe", type=int, default=0, help="layers of experts that are checked")
+    parser.add_argument("--times", choices=(*grouped_times.TIMES, "moe"), action="append", default=[])
+    parser.add_argument("--model", choices=tuple(grouped_moe.MODELS), action="append", help="of --times moe; default: all")
+    parser.add_argument("--batches", type=lambda text: [int(word) for word in text.split(",")], default=grouped_moe.BATCHES, help="tokens, of --times moe")
     options = parser.parse_args()
+    if not torch.cuda.is_available():
+        print("PyTorch sees no GPU")
+        return 77
     wrong = check(options.check, options.seed, options.gate, options.ends) if options.check else 0
     wrong += check_quantised() if options.quantised else 0
+    wrong += check_layers(options.moe, options.seed) if options.moe else 0
     for what in options.times:
-        {"contiguous": time_contiguous, "masked": time_masked, "quantise": time_quantise, "combine": time_combine,
-         "gate": time_gate, "moe": time_moe}[what]()
+        if what == "moe":
+            grouped_moe.time_moe(options.model or tuple(grouped_moe.MODELS), options.batches)
+        else:
+            grouped_times.TIMES[what]()
     return 1 if wrong else 0
 
 

@@ -7,7 +7,7 @@ import chunk_check
 import drawing
 import ratios
 
-NAMES = {"cublas": "cuBLAS", "cublas_fast": "cuBLAS, fast sums", "cudnn": "cuDNN", "fa2": "FA2", "fa3": "FA3", "copy": "copy", "triton": "Triton", "torch": "PyTorch"}
+NAMES = {"cublas": "cuBLAS", "cublas_fast": "cuBLAS, fast sums", "deep_gemm": "DeepGEMM, by its ratio to cuBLAS", "cudnn": "cuDNN", "fa2": "FA2", "fa3": "FA3", "copy": "copy", "triton": "Triton", "torch": "PyTorch"}
 MOST_ROWS = 200  # of the table of all rows
 MACHINE = [("gpu", ""), ("driver", "driver "), ("cuda", "CUDA "), ("pytorch", "PyTorch "), ("cudnn", "cuDNN "), ("triton", "Triton "), ("target", "target ")]
 

@@ -52,6 +52,9 @@ def time_once(torch, work, options):
     graphs, refused = timing.graphs_of(torch, work.candidates, work.calls, REFUSALS)
     replays = timing.time_graphs(torch, graphs, work.calls, options.rounds, options.runs)
     work.refused.update({name: why for name, why in refused.items() if name not in work.refused})
+    for name, (other, ratio) in getattr(work, "by_ratio", {}).items():
+        if other in replays:
+            replays[name] = [time * ratio for time in replays[other]]
     return {"single": {name: timing.summary(times) for name, times in single.items()}, "graph": {name: timing.summary(times) for name, times in replays.items()}}
 
 

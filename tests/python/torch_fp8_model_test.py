@@ -51,6 +51,12 @@ class Fp8GemmNt(unittest.TestCase):
                 (("a is a Tensor", "a pair"), (a[0], b, d), {}),
                 (("scale_b.dtype is i32", "allowed: f32, as scale_a.dtype"), (a, (b[0], b[1].int()), d), {}),
                 (("recipe is (1, 1, 64)", "(1, 128, 128)"), (a, b, d), {"recipe": (1, 1, 64)}),
+                (("recipe_a is (1, 32)", "(1, 128)"), (a, b, d), {"recipe_a": (1, 32)}),
+                (("recipe_b is (1, 32)", "(1, 128), (128, 128)"), (a, b, d), {"recipe_b": (1, 32)}),
+                (("recipe is given with recipe_a",), (a, b, d), {"recipe": (1, 1, 128), "recipe_a": (1, 128)}),
+                (("scales of b have 2 rows", "allowed: 136"), (a, b, d), {"recipe_b": (1, 128)}),
+                (("a has the type torch.float8_e5m2",), ((a[0].to(torch.float8_e5m2), a[1]), b, d), {}),
+                (("b has the type torch.float8_e5m2",), (a, (b[0].to(torch.float8_e5m2), b[1]), d), {}),
                 (("scales of b have 2 rows", "allowed: 136 for N 136"), (a, b, d), {"recipe": (1, 1, 128)}),
                 (("scale_a.shape",), ((a[0], a[1][:, :1]), b, d), {})):
             with self.subTest(parts=parts), self.assertRaises(tilejit.Error) as caught:

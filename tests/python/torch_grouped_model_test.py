@@ -244,6 +244,18 @@ class GroupedGemm(unittest.TestCase):
         self.agrees(d[256:], left[256:] @ right[0].t())
         self.assertTrue(d[128:256].isnan().all())
 
+    def test_contiguous_by_ends(self):
+        """Groups begin at the next multiple of 128: as the list of rows has it, also with a group of no rows."""
+        a, b, scale_a, scale_b = narrow(512, K), narrow(3, N, K), positive(3, 512).t(), positive(3, 2, 3)
+        groups, ends = torch.full((512,), -1, dtype=torch.int32), torch.tensor([130, 256, 261], dtype=torch.int32)
+        groups[:130], groups[256:261] = 0, 2
+        wanted, found = (torch.full((512, N), NAN, dtype=torch.bfloat16) for _ in range(2))
+        call = self.torch.m_grouped_fp8_gemm_nt_contiguous
+        call((a, scale_a), (b, scale_b), wanted, groups, recipe_a=(1, 128), recipe_b=(128, 128))
+        call((a, scale_a), (b, scale_b), found, ends, use_psum_layout=True, expected_m_for_psum_layout=100, ensure_zero_padding=False)
+        self.assertTrue(torch.equal(found.view(torch.int16), wanted.view(torch.int16)))
+        self.assertTrue(found[192:256].isnan().all() and found[384:].isnan().all() and not found[:130].isnan().any())
+
     def test_masked(self):
         a, b, scale_a, scale_b = narrow(3, 40, K), narrow(3, N, K), positive(3, 40, 3), positive(3, N, 3)
         counts = torch.tensor([40, 0, 7], dtype=torch.int32)
@@ -366,6 +378,9 @@ class GroupedGemm(unittest.TestCase):
                 (("groups.shape[0] (M) is 127", "128"), lambda: contiguous((a, scale_a), (b, scale_b), d, groups[:127])),
                 (("recipe is (1, 128, 64)",), lambda: contiguous((a, scale_a), (b, scale_b), d, groups, recipe=(1, 128, 64))),
                 (("scales of b have 2 rows each", "allowed: 136"), lambda: contiguous((a, scale_a), (b, scale_b), d, groups, recipe=(1, 1, 128))),
+                (("ensure_zero_padding is True", "False, None"), lambda: contiguous((a, scale_a), (b, scale_b), d, groups, ensure_zero_padding=True)),
+                (("expected_m_for_psum_layout is 4",), lambda: contiguous((a, scale_a), (b, scale_b), d, groups, expected_m_for_psum_layout=4)),
+                (("use_psum_layout: torch.int32 [2]",), lambda: contiguous((a, scale_a), (b, scale_b), d, groups, use_psum_layout=True)),
                 (("scale_b is absent",), lambda: product(a, b, groups[:2], scale_a=scale_a)),
                 (("grouping is 'sum'", "ends, counts, rows"), lambda: product(a, b, groups[:2], grouping="sum")),
                 (("b.dtype is e4m3", "f16"), lambda: product(half, b, groups[:2])),

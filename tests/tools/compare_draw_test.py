@@ -100,6 +100,9 @@ class Drawing(unittest.TestCase):
         rows = fixed.chunk_o(fixed.HEADS, fixed.TOKENS)
         self.assertTrue(len(rows) == 21 and rows[1]["lengths"] == [2048] * 4 and len(rows[-1]["lengths"]) == 257 and max(rows[-1]["lengths"]) <= 129)
         self.assertEqual(fixed.parse_sizes("8,2x3x4"), [(8, 8, 8), (2, 3, 4)])
+        peers = fixed.peers()
+        self.assertEqual((len(peers), {(p["dtype"], p["scales"], p["out"]) for p in peers}), (12, {("e4m3", "block", "bf16")}))
+        self.assertTrue(all(0.4 < p["deep_gemm"] < 1 for p in peers) and peers[-1]["m"] == 8192)
 
     def test_no_tile_is_left_out_of_a_check(self):
         values = iter([0.0, 0.999] * 100)
@@ -229,6 +232,9 @@ class FakeWork:
         return self.problem.get("moved", 0.0)
 
 
+TIME_ONCE = speed.time_once  # before a test puts another in its place
+
+
 class MemoryIsFull(RuntimeError):
     """As PyTorch has one: the context lives on."""
 
@@ -258,6 +264,20 @@ class Rows(unittest.TestCase):
         self.assertIn("tilejit refused: strides", speed.line(refused, "x"))
         self.assertIn("cublas refused: type", speed.line(self.measure(refused={"cublas": "type"}), "x"))
         self.assertIn("(first 0.900)", speed.line(self.measure(ratio=0.9), "x"))
+
+    def test_a_peer_by_its_ratio_has_replays_alone(self):
+        """And none where the peer that the ratio is of was refused."""
+        seen = {"time_side_by_side": lambda *_: {"tilejit": [2.0], "cublas": [3.0]}, "graphs_of": lambda *_: ({}, {})}
+        for name, value in seen.items():
+            self.addCleanup(setattr, speed.timing, name, getattr(speed.timing, name))
+            setattr(speed.timing, name, value)
+        self.addCleanup(setattr, speed.timing, "time_graphs", speed.timing.time_graphs)
+        work = types.SimpleNamespace(candidates={}, calls=1, refused={}, by_ratio={"deep_gemm": ("cublas", 0.75)})
+        for replays, wanted in (({"tilejit": [1.0], "cublas": [4.0]}, 3000.0), ({"tilejit": [1.0]}, None)):
+            speed.timing.time_graphs = lambda *_, replays=replays: dict(replays)
+            times = TIME_ONCE(None, work, types.SimpleNamespace(rounds=1, runs=1))
+            self.assertEqual(times["graph"].get("deep_gemm", {}).get("median_us"), wanted)
+            self.assertNotIn("deep_gemm", times["single"])
 
     def time(self, problems, limit):
         document = {"rows": [], "missing": []}

@@ -96,7 +96,8 @@ class Compare(unittest.TestCase):
                             (["--op", "gemm", "--fa3", "x.so"], "--op fmha"), (["--op", "gemm", "--dtype", "f16,e4m3"], "by itself"), (["--op", "gemm", "--seq", "5"], "--op fmha"),
                             (["--op", "fmha", "--seq", "512,1000", "--tokens", "16384"], "multiples of all lengths, which are 512, 1000"),
                             (["--op", "fmha", "--tokens", "16384"], "--op fmha --seq"), (["--op", "gemm", "--tokens", "100"], "--op fmha --seq"),
-                            (["--kv-heads", "5"], "divisors"), (["--op", "gemm", "--dtype", "e4m3", "--sizes", "64x24x64"], "multiples of 16"),
+                            (["--kv-heads", "5"], "divisors"), (["--op", "gemm", "--sizes", "peers", "--scales", "row"], "--scales block"),
+                            (["--op", "fmha", "--sizes", "peers"], "--op gemm"), (["--op", "gemm", "--dtype", "e4m3", "--sizes", "64x24x64"], "multiples of 16"),
                             (["--fa3", "/nowhere/x.so"], "fa3_forward"), (["--merge", "/nowhere/a.json"], "/nowhere/a.json"), (["--merge", SCRIPT], "JSON")):
             with self.subTest(words=words):
                 done = run_here(*words)
@@ -113,6 +114,12 @@ class Compare(unittest.TestCase):
         self.assertNotEqual(run_here("--op", "fmha", "--list", "--count", "9").stdout, first.stdout)
         parts = [run_here("--op", "fmha", "--list", "--count", "9", "--seed", seed, "--slice", f"{i}/2").stdout.splitlines()[1:] for i in (1, 2)]
         self.assertEqual(sorted(sum(parts, [])), sorted(problems))
+
+
+    def test_list_of_peers(self):
+        done = run_here("--op", "gemm", "--sizes", "peers", "--list")
+        self.assertEqual((done.returncode, len(done.stdout.splitlines())), (0, 13), done.stderr)
+        self.assertIn("--scales block", done.stdout)
 
 
 class Merge(unittest.TestCase):

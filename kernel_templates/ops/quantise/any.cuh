@@ -154,14 +154,16 @@ TJ_DEVICE void settle(Quantiser<C>& quantiser, const Unit& unit) {
   if (dev::lane_index() == 0) write_scale(params.scales, unit.batch, unit.row / kBlock, unit.block, scale);
 }
 
-/// All of a unit whose blocks have one row; a step of one that is read twice.
+/// All of a unit whose blocks have one row; a step of one that is read twice. The second time goes back from its last
+/// rows, as those read last are in a cache the likeliest: all blocks under way have more bytes than L2.
 template <class C>
 TJ_DEVICE void quantise_rows(Quantiser<C>& quantiser, const Tile& tile, int i) {
   const Params& params = quantiser.params;
   const Unit unit = unit_of(params, tile);
   if (!unit.valid) return;
   const bool tall = params.tall != 0;
-  const int half = static_cast<int>(dev::lane_index()) / 16, first = unit.row + (tall ? i % kSteps * kStepRows : 0);
+  const int half = static_cast<int>(dev::lane_index()) / 16, step = i < kSteps ? i : 2 * kSteps - 1 - i,
+            first = unit.row + (tall ? step * kStepRows : 0);
   Rows<C> rows;
   rows.load(params, unit, first);
   if (i == 0) quantiser.largest = 0;

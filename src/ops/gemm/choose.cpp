@@ -134,25 +134,38 @@ RankedGemm best_parts(const GemmSizes& sizes, const GemmKernel& kernel, int tile
   return best;
 }
 
+/// Groups end anywhere: half of them leave the last blocks of a cluster without rows, which a prediction of whole
+/// groups does not see. Tiles by themselves are alike there: the last rows of each are partly empty.
+double ragged(const GemmTile& tile, const GemmSizes& sizes, const GemmKernel& kernel) {
+  if (kernel.groups == Groups::depths) return 1;
+  return 1 + (tile.cluster_m - 1) * tile.block_m / (2.0 * static_cast<double>(sizes.m));
+}
+
 /// The tile with the fewest cycles. Where limits were not measured jointly, tiles that differ by less than a prediction
-/// can tell are alike: then it is the largest, in a cluster if there is one, which reads less. The cycles are the
-/// fewest, of whichever tile.
+/// can tell are alike: then it is the largest, in a cluster if there is one, which reads less. So it is with groups:
+/// nobody knows their rows, and each further kernel takes half a second of a core. None has more rows than the fastest
+/// there, and the first of equals is taken at all numbers of rows. The cycles are the fewest, of whichever tile.
 RankedGemm best_whole(const GemmSizes& sizes, const GemmKernel& kernel, const Rates& rates) {
+  const bool groups = joint(rates) && kernel.groups != Groups::none;
   std::array<double, kGemmTileCount> cycles;
   cycles.fill(std::numeric_limits<double>::infinity());
   for (std::size_t t = 0; t < kGemmTileCount; ++t)
     if (const double doubt = gemm_doubt(gemm_tiles()[t], sizes, *rates.arch);
         std::isfinite(doubt) && serves(gemm_tiles()[t], sizes, kernel, rates))
-      cycles[t] = doubt * predicted(sizes, kernel, {static_cast<int>(t), 1}, rates);
-  const double fewest = *std::min_element(cycles.begin(), cycles.end()), alike = joint(rates) ? 1 : kAlike;
+      cycles[t] = doubt * (groups ? ragged(gemm_tiles()[t], sizes, kernel) : 1) *
+                  predicted(sizes, kernel, {static_cast<int>(t), 1}, rates);
+  const auto fastest = std::min_element(cycles.begin(), cycles.end());
+  const double fewest = *fastest, alike = joint(rates) && !groups ? 1 : kAlike;
+  const int most_rows = gemm_tiles()[static_cast<std::size_t>(fastest - cycles.begin())].block_m;
   const auto preferred = [&](std::size_t t, std::size_t other) {
     const auto size = [](const GemmTile& tile) { return std::tuple(tile.block_m * tile.block_n, tile.blocks()); };
     const auto one = size(gemm_tiles()[t]), another = size(gemm_tiles()[other]);
-    return one != another ? one > another : cycles[t] < cycles[other];
+    return one != another ? one > another : !groups && cycles[t] < cycles[other];
   };
   std::size_t best = kGemmTileCount;
   for (std::size_t t = 0; t < kGemmTileCount; ++t)
-    if (std::isfinite(cycles[t]) && cycles[t] <= fewest * alike && (best == kGemmTileCount || preferred(t, best)))
+    if (std::isfinite(cycles[t]) && cycles[t] <= fewest * alike && !(groups && gemm_tiles()[t].block_m > most_rows) &&
+        (best == kGemmTileCount || preferred(t, best)))
       best = t;
   if (best == kGemmTileCount)
     support::fail(Stage::target, Code::unsupported,

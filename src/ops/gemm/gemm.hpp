@@ -278,6 +278,11 @@ inline constexpr std::array kGemmGeometry = {geometry_field<&GemmLaunch::store>(
 /// The order of tiles: so many rows of them lie in a group, which goes to the right. Clusters that run together should
 /// cover about as many rows as columns of d, and groups should be alike.
 int gemm_group_rows(const GemmTile& tile, std::int64_t row_tiles, double clusters);
+/// Do so many rows of a read b once, with memory as their limit?
+constexpr bool gemm_reads_once(std::int64_t rows, const GemmTile& tile) {
+  constexpr int kFewRows = 64;
+  return rows <= tile.block_m && rows <= kFewRows;
+}
 /// Plans one launch. When the choice has parts of K, d has a matrix for each part of each batch, and what belongs to
 /// the epilogue is left out.
 void gemm_plan(const GemmArgs& args, const GemmChoice& choice, const GemmLaunch& launch, LaunchPlan& plan);

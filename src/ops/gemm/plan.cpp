@@ -96,8 +96,6 @@ int boxed_last(std::int64_t size, int box, int block, int most) {
 /// Rows of b that make a column of d.
 int halves_of(const GemmArgs& args) { return args.gate == Activation::none ? 1 : 2; }
 
-constexpr int kFewRows = 64;  // of a: memory is the limit, as b passes once
-
 /// Member by member into a parameter that is zeroed: what lies between members would come along with a copy, and plans
 /// compare all bytes.
 void fill(gemm::Operand& operand, const Tensor& tensor, bool mn_major) {
@@ -134,7 +132,7 @@ void add_operands(const GemmArgs& args, const GemmTile& tile, const GemmLaunch& 
     return;
   }
   plan.maps[1] = {offsetof(gemm::Params, b), operand_map(args.b, b_mn, p.b_box, tile.block_k, sharers)};
-  plan.maps[1].desc.read_once = sizes.m <= std::min(tile.block_m, kFewRows) && (args.b.rank == 3 || sizes.batch == 1);
+  plan.maps[1].desc.read_once = gemm_reads_once(sizes.m, tile) && (args.b.rank == 3 || sizes.batch == 1);
   if (halves > 1) split_rows(plan.maps[1].desc, 1, args.gate_interleaved);
   plan.map_count = 2;
   if (gemm_scales(args) != Scales::tensor) add_scales(args, tile, plan);

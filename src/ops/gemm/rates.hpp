@@ -58,9 +58,9 @@ double clusters_of(const GemmSizes& sizes, const GemmTile& tile);
 /// took 13% more in clusters of four than the best tile did, and nothing here predicts why (H200, 2026-11-26).
 bool gemm_taken_unmeasured(const GemmTile& tile, const GemmSizes& sizes, const arch::Arch& arch);
 /// A tile's prediction is multiplied by this before it is compared with others'. Pairs of blocks must gain 5% in up to
-/// 8 waves, and clusters of four 8% in more than one. It is infinity for tiles that no call takes, and 1 for others.
-/// Example: 316 x 75962 x 4056 takes 423 us in several waves of clusters of four, and 514 without (predicted 356 and
-/// 412; H100, 2026-11-27).
+/// 8 waves, and clusters of four 8% in more than one. It is infinity for tiles that no call takes, below 1 for those
+/// that were measured faster than predicted, and 1 for others. Example: 316 x 75962 x 4056 takes 423 us in several
+/// waves of clusters of four, and 514 without (predicted 356 and 412; H100, 2026-11-27).
 double gemm_doubt(const GemmTile& tile, const GemmSizes& sizes, const arch::Arch& arch);
 /// Parts of K are taken where they are predicted below this share of whole tiles, and limits were measured jointly.
 inline constexpr double kGemmJointPartsGain = 0.95;

@@ -113,7 +113,7 @@ const arch::Needs* needs_of(const arch::Arch&, int element_bytes) {
 /// memory (counted). Where sums are multiplied by scales, ptxas (13.0) lets the first piece's wait for the second, and
 /// two take longer than one.
 int pieces_of(const GemmTile& tile, const GemmKernel& kernel) {
-  if (sm90_in_turn(tile)) return 2;
+  if (tile.takes_turns()) return 2;
   return tile.promotes() && tile.partial_sums() == 1 && tile.sum_columns() >= kLeastPieces &&
                  tile.sum_columns() % (2 * kColumnStep) == 0 && kernel.scales == Scales::tensor
              ? 2
@@ -146,7 +146,7 @@ bool quantising_fits(const GemmTile& tile, const GemmKernel& kernel) {
 /// Tiles whose halves take turns are for ends that want so many columns in a thread. Nothing was timed of others. Where
 /// each column has a scale, two consumers lack registers: 8 bytes spill in 128x256x128, 1.7 KB in clusters (nvcc 13.0).
 bool turns_fit(const GemmTile& tile, const GemmKernel& kernel) {
-  return !sm90_in_turn(tile) || (kernel.whole() && (kernel.scales != Scales::row || tile.consumers() == 1));
+  return !tile.takes_turns() || (kernel.whole() && (kernel.scales != Scales::row || tile.consumers() == 1));
 }
 
 /// Rows of a that a slot has room for.
@@ -232,7 +232,7 @@ class Builder : GemmRingsBuilder {
     if (pieces_of(tile_, kernel_) > 1) {
       graph_.includes.emplace_back("ops/gemm/halves.cuh");
       constant("kPieces", pieces_of(tile_, kernel_));
-      if (sm90_in_turn(tile_)) flag("kInTurn", true);
+      if (tile_.takes_turns()) flag("kInTurn", true);
     }
     for (int c = 0; c < tile_.consumers(); ++c) consumer(c, ab);
     constrain();
@@ -275,7 +275,7 @@ class Builder : GemmRingsBuilder {
     return numbered("Consumer", kernel_.quantises() ? "quantise" : "store", c, Scope::tile_end);
   }
   /// Registers of an iteration's sums, of a thread with so many in all.
-  int partial_registers(int sums) const { return sm90_in_turn(tile_) ? sums / 2 : sums * tile_.partial_sums(); }
+  int partial_registers(int sums) const { return tile_.takes_turns() ? sums / 2 : sums * tile_.partial_sums(); }
   /// Sums of an iteration in pieces of the columns: those of one are added while another multiplies, or before where
   /// they take turns.
   void promoted(int c, int begin, int registers, const Operands& ab) {
@@ -291,7 +291,7 @@ class Builder : GemmRingsBuilder {
     }
     const int scales = kernel_.scales == Scales::tensor
                            ? -1
-                           : bring_scales(c, sm90_in_turn(tile_) ? products.front() : products.back());
+                           : bring_scales(c, tile_.takes_turns() ? products.front() : products.back());
     const int store = end_of_tile(last(c), handed_over(tile_, kernel_));
     for (int piece = 0; piece < pieces; ++piece) {
       Node n = numbered("Consumer", body("promote", piece), c);
@@ -301,7 +301,7 @@ class Builder : GemmRingsBuilder {
       wait(mma, promote);
       // All sums are added before the next product: ptxas (13.0) serialises products that are under way where a loop
       // turns, if their sums are read in it.
-      if (!sm90_in_turn(tile_))
+      if (!tile_.takes_turns())
         for (const int next : products) then(promote, next, 1);
       else if (piece == 0)
         then(promote, products.back());

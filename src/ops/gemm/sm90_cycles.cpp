@@ -24,7 +24,7 @@ double own_cycles(const GemmTile& tile, const arch::Arch& arch) {
 }
 
 /// How often a consumer waits for its products in an iteration.
-int waits_of(const GemmTile& tile) { return sm90_in_turn(tile) ? 2 : 1; }
+int waits_of(const GemmTile& tile) { return tile.takes_turns() ? 2 : 1; }
 
 }  // namespace
 

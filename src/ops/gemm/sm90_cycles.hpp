@@ -10,13 +10,6 @@
 
 namespace tj::ops {
 
-/// Do halves of a consumer's columns take turns on one set of partial sums? Two sets of more columns than this leave no
-/// registers.
-inline bool sm90_in_turn(const GemmTile& tile) {
-  constexpr int kMostPartial = 192;
-  return tile.promotes() && tile.sum_columns() > kMostPartial;
-}
-
 /// Cycles in which a consumer adds an iteration's sums of 8-bit operands to those in f32; of 16-bit operands 0.
 double sm90_promote_cycles(const GemmTile& tile, const arch::Arch& arch);
 std::int64_t sm90_iteration_cycles(const GemmTile& tile, const arch::Arch& arch);

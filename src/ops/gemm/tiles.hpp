@@ -43,6 +43,9 @@ struct GemmTile {
   /// Sums of 8-bit elements that the matrix unit makes over each 128 bytes of K are added to others in f32.
   constexpr bool promotes() const { return element_bytes == 1; }
   constexpr int partial_sums() const { return block_k * element_bytes / 128; }
+  /// Do halves of a consumer's columns take turns on one set of partial sums? Two sets of more columns leave no
+  /// registers.
+  constexpr bool takes_turns() const { return promotes() && sum_columns() > 192; }
   bool operator==(const GemmTile&) const = default;
 };
 

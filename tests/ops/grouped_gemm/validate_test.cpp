@@ -1,9 +1,10 @@
 // Protects what grouped_gemm refuses, by the argument's name, its value and what is allowed; that nothing runs then;
-// and that the C structure means the same as the C++ one.
+// that few kernels serve a model; and that the C structure means the same as the C++ one.
 #include <doctest/doctest.h>
 
 #include <functional>
 #include <limits>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -140,6 +141,58 @@ TEST_CASE("calls that differ by less than a power of two in their expected rows 
   const std::uint64_t one = kernel();
   config.expected_rows = 500;
   CHECK(kernel() == one);
+}
+
+TEST_CASE("few kernels serve the experts of a model in all batches: eight with those that quantise and combine") {
+  struct Model {
+    const char* name;
+    std::int64_t experts, each, width, inner;
+  };
+  const auto kernels_of = [](const Model& model, DType dtype) {
+    std::set<std::uint64_t> kernels;
+    for (const bool first : {true, false})
+      for (std::int64_t tokens = 1; tokens <= 4096; ++tokens) {
+        GroupedGemmConfig config;
+        config.dtype = dtype;
+        config.groups = model.experts;
+        config.expected_rows = (tokens * model.each + model.experts - 1) / model.experts;
+        config.n = first ? 2 * model.inner : model.width;
+        config.k = first ? model.width : model.inner;
+        config.gate = first ? Activation::silu : Activation::none;
+        config.out = first ? dtype : DType::bf16;
+        if (dtype == DType::e4m3) config.scales = Scales::block;
+        kernels.insert(
+            ops::choose_gemm(ops::gemm_problem_key(ops::grouped_gemm_sizes(config), ops::grouped_gemm_kind(config)),
+                             *arch::find("sm_90a"))
+                .small_key);
+      }
+    return kernels.size();
+  };
+  for (const Model& model : {Model{"Mixtral-8x7B", 8, 2, 4096, 14336}, Model{"DeepSeek-V3", 256, 8, 7168, 2048},
+                             Model{"DeepSeek-V3, 64 experts", 64, 8, 7168, 2048}}) {
+    CAPTURE(model.name);
+    CHECK(kernels_of(model, DType::e4m3) <= 6);  // tokens are quantised, and sums of a token's experts combined
+    CHECK(kernels_of(model, DType::bf16) <= 7);
+  }
+}
+
+TEST_CASE("of tiles that are alike for groups, clusters below each other are taken for many rows alone") {
+  const auto tile_of = [](std::int64_t rows) {
+    GroupedGemmConfig config;
+    config.dtype = config.out = DType::e4m3;
+    config.scales = Scales::block;
+    config.gate = Activation::silu;
+    config.groups = 8;
+    config.n = config.k = 4096;
+    config.expected_rows = rows;
+    return ops::gemm_choice_name(ops::GemmChoice::of(
+        ops::choose_gemm(ops::gemm_problem_key(ops::grouped_gemm_sizes(config), ops::grouped_gemm_kind(config)),
+                         *arch::find("sm_90a"))
+            .choice));
+  };
+  CHECK(tile_of(64) == "64x256x128");
+  CHECK(tile_of(128) == "128x256x128");
+  CHECK(tile_of(8192) == "128x256x128c2x1");  // half of the groups leave 128 rows of a cluster empty
 }
 
 TEST_CASE("blocks of AMD draw their tiles where lists may ask for more threads than a launch of HIP has") {

@@ -1,0 +1,44 @@
+// Protects a launch's parameters: what maps say of groups whose rows are expected to be few.
+#include <doctest/doctest.h>
+
+#include <cstdint>
+
+#include "ops/grouped_gemm/grouped_gemm.hpp"
+#include "ops/grouped_gemm/problem.hpp"
+
+using namespace tj;
+
+namespace {
+
+/// Is b read once in a tile of 64 rows, or of 128? a has room for 128 rows of each of four groups.
+bool reads_groups_once(Grouping grouping, std::int64_t expected, const char* tile, int room = 128) {
+  test::GroupedShape shape;
+  shape.counts = {room, room, room, room};
+  shape.grouping = grouping;
+  test::GroupedProblem problem(shape, 1);
+  problem.args.expected_rows = expected;
+  ops::GemmChoice choice{0, 1};
+  while (ops::gemm_tile_name(ops::gemm_tiles()[static_cast<std::size_t>(choice.tile)]) != tile) ++choice.tile;
+  ops::LaunchPlan plan;
+  plan.sm_count = 132;
+  plan.blocks_per_sm = 1;
+  ops::grouped_gemm_plan(problem.args, choice, {}, plan);
+  CHECK_FALSE(plan.maps[0].desc.read_once);  // rows of a are read for each tile of columns
+  return plan.maps[1].desc.read_once;
+}
+
+}  // namespace
+
+TEST_CASE("matrices of groups are read once where one tile has all rows that a group is expected to have") {
+  for (const Grouping grouping : {Grouping::ends, Grouping::counts, Grouping::rows}) {
+    CAPTURE(static_cast<int>(grouping));
+    for (const char* tile : {"64x128x64", "128x128x64"}) {
+      CHECK(reads_groups_once(grouping, 1, tile));
+      CHECK(reads_groups_once(grouping, 64, tile));
+      CHECK_FALSE(reads_groups_once(grouping, 65, tile));  // as many as 128
+      CHECK_FALSE(reads_groups_once(grouping, 0, tile));   // not told: the mean
+    }
+    CHECK_FALSE(reads_groups_once(grouping, 64, "16x64x128"));
+  }
+  CHECK(reads_groups_once(Grouping::counts, 0, "64x128x64", 40));
+}
