@@ -6,7 +6,7 @@
 # tests/<folder>/<name>_test.py  -> the same, run by python3.
 # tests/fakes/<name>_fake.cpp    -> TJ_FAKES_DIR/<name>.so.1, a stand-in for a library that is opened at run time;
 # tests/fakes/<name>-<n>_fake.cpp -> <name>.so.<n>.
-# tests/<folder>/<name>_bench.cpp -> executable <folder>.<name>_bench, which prints times and is no test.
+# tests/<folder>/<name>_bench.cpp -> executable <folder>.<name>_bench, which prints times and is no test; one is started by a test.
 # Other .cpp files below tests/<folder>/ are helpers that every test may use. Exit status 77 means skipped.
 file(GLOB test_sources CONFIGURE_DEPENDS tests/*/*_test.cpp tests/*/*/*_test.cpp)
 file(GLOB test_scripts CONFIGURE_DEPENDS tests/*/*_test.py)
@@ -131,7 +131,7 @@ function(tj_is_for_sanitizer result folder name label)
       set(wanted ON)
     endif()
   elseif(label MATCHES "^(unit|model)$" AND NOT folder MATCHES "^(check|tools|samples)$" AND
-         NOT "_${name}" MATCHES "_(sites|schedules|steps|rungs|shapes|lists|peaked|devices|families)_model$|^_(gemm|fmha)_(amd|warps|warps_e4m3|e4m3|parts|wide|slices|mods|end_text|tensor|decode|pages|scales)_model$" AND
+         NOT "_${name}" MATCHES "_(sites|schedules|steps|rungs|shapes|lists|peaked|devices|families)_model$|^_(gemm|fmha)_(amd|warps|warps_e4m3|e4m3|parts|wide|slices|mods|end_text|tensor|decode|pages|pieces|scales)_model$" AND
          NOT "${folder}.${name}" MATCHES "^codegen\\.barriers_model$|^ops\\.(fmha_tensor|numerics_model)$|^sched\\.(oracle_.*|.*brute_force|rediscovery)$")
     set(wanted ON)
   endif()
@@ -227,6 +227,11 @@ add_custom_target(tj_tests)  # every runner, and nothing that no test needs
 foreach(folder IN LISTS test_folders)
   add_dependencies(tj_tests tests.${folder})
 endforeach()
+if(NOT TJ_SANITIZE)  # it goes through every op's candidates, and schedules one of them
+  add_dependencies(tj_tests sched.search_bench)
+  add_test(NAME sched.search_bench COMMAND sched.search_bench 1000 fmha_f16_d64_128x80_4warps)
+  set_tests_properties(sched.search_bench PROPERTIES LABELS unit TIMEOUT 120 PASS_REGULAR_EXPRESSION "shipped tiles, with roles: [1-9]")
+endif()
 if(TJ_SANITIZE)  # an interpreter without the sanitizer cannot open a library that was built with it
   return()
 endif()

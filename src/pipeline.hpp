@@ -37,6 +37,9 @@ cache::Fields compiler_fields(const compile::Compiler& compiler);
 /// The key of a request, by which its alias is looked up. Also covers the library's build.
 cache::Key key_of(const ops::Request& request, const arch::Target& target, const compile::Compiler& compiler);
 
+/// The options by which a candidate is scheduled: those given, and what it asks for itself.
+sched::Options options_for(const ops::Candidate& candidate, const sched::Options& options = {});
+
 /// Throws tj::Error(schedule) when no candidate can be scheduled. below_flops: of candidates whose iterations have
 /// fewer flops alone; 0: of all.
 Choice choose(const ops::Maker& op, const ops::Request& request, const arch::Arch& arch,

@@ -29,19 +29,6 @@ void require_bodies(const ops::Maker& op, const graph::Graph& graph, const arch:
                         "': there is no kernel_templates/", include));
 }
 
-sched::Options options_for(const ops::Candidate& candidate, const sched::Options& options) {
-  sched::Options own = options;
-  own.order_barriers = options.order_barriers && candidate.turns;
-  if (own.max_stages == 0) own.max_stages = candidate.max_stages;
-  if (own.max_slots == 0) own.max_slots = candidate.max_slots;
-  own.copies_apart = options.copies_apart || candidate.copies_apart;
-  if (candidate.one_role) {
-    own.mixed_roles = true;
-    own.max_roles = 1;
-  }
-  return own;
-}
-
 /// A candidate, and what is known of its schedule.
 struct Considered {
   ops::Candidate candidate;
@@ -129,6 +116,19 @@ void settle(Choice& choice, const sched::Options& options, int open_ii) {
 }
 
 }  // namespace
+
+sched::Options options_for(const ops::Candidate& candidate, const sched::Options& options) {
+  sched::Options own = options;
+  own.order_barriers = options.order_barriers && candidate.turns;
+  if (own.max_stages == 0) own.max_stages = candidate.max_stages;
+  if (own.max_slots == 0) own.max_slots = candidate.max_slots;
+  own.copies_apart = options.copies_apart || candidate.copies_apart;
+  if (candidate.one_role) {
+    own.mixed_roles = true;
+    own.max_roles = 1;
+  }
+  return own;
+}
 
 Choice choose(const ops::Maker& op, const ops::Request& request, const arch::Arch& arch, const sched::Options& options,
               double below_flops) {

@@ -37,6 +37,7 @@ std::vector<Entry> entries() {
        {"sm_80", "gfx1100"},
        "--dtype f16 --head-dim 64 --rung basic,exp2,transposed_k,latency,occupancy,division"},
       {"fmha", {"sm_90a", "sm_80", "sm_100a", "gfx1100", "gfx90a"}, "--dtype f16 --head-dim 64 --out f32"},
+      {"fmha", kWarp, "--dtype f16 --head-dim 64,128 --causal both --pieces 16,32"},
       // Shapes of wgmma: the usual ones, one consumer, clusters that share b, a and both, sums that are promoted.
       {"gemm", kWarpgroup, "--dtype f16"},
       {"gemm", kWarpgroup, "--dtype f16 --tile 128x128x64,64x32x128,128x128x64c2x1,128x128x64c1x2,128x128x64c2x2"},

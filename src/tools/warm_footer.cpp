@@ -14,6 +14,7 @@ constexpr const char* kFooter =
     "        --score-mod TEXT  --mask-mod 'return k <= q;'  --key-range TEXT (device code; src/ops/fmha/README.md)\n"
     "        --rung basic,...  --tile 128x128,...  --walk usual,persistent,dynamic (how tiles come to blocks)\n"
     "        --ranges usual,peeled,guarded (two loops, or one that asks whether it masks)\n"
+    "        --pieces none,16,32 (keys of a piece whose exponentials and product are nodes; archs of family sm80)\n"
     "  gemm: --dtype f16,bf16,e4m3  --out same,f16,bf16,f32,e4m3 (d is quantised)  --a-major k,m  --b-major k,n  "
     "--bias, --add-c true|false|both  --c-type same,f32\n"
     "        --activation none,relu,gelu,silu,gelu_tanh  --tile 128x256x64,...  --parts true|false|both (sums over "

@@ -182,6 +182,8 @@ TEST_CASE("sites of attention with rings of one slot, on a warp's products: copi
   judge_rows({{kSampled, "fmha", "model:sm_80", "--head-dim 128 --causal true", 1, kOwnWalk, testing::Shape::last},
               {kFullOnly, "fmha", "model:sm_80", "--head-dim 64 --causal false", 1, kOwnWalk, testing::Shape::last},
               {kFullOnly, "fmha", "model:sm_120a", "--head-dim 128 --causal true", 1, kOwnWalk, testing::Shape::last},
+              {kSampled, "fmha", "model:sm_120a", "--head-dim 64 --causal true --pieces 16", 1, kOwnWalk,
+               testing::Shape::last},
               {kSampled, "fmha", "model:sm_120a", "--head-dim 64 --causal false", 1, kOwnWalk, testing::Shape::last}});
 }
 

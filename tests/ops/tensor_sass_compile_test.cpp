@@ -5,59 +5,23 @@
 // does, in a wheel of its own (nvidia-cuda-nvdisasm).
 #include <doctest/doctest.h>
 
-#include <fcntl.h>
-#include <unistd.h>
-
-#include <cstdio>
-#include <cstdlib>
-#include <filesystem>
 #include <string>
 #include <vector>
 
 #include "codegen/device_kernel.hpp"
-#include "compile/library_search.hpp"
+#include "codegen/disassembled.hpp"
 #include "ops/chunk_o/chunk_o.hpp"
 #include "ops/delta_chunks/delta_chunks.hpp"
 #include "ops/fmha/fmha.hpp"
 #include "ops/gemm/gemm.hpp"
-#include "support/environment.hpp"
 #include "support/full.hpp"
-#include "support/process.hpp"
-#include "support/scratch.hpp"
 
 using namespace tj;
+using test::count;
+using test::disassembled;
+using test::disassembler_or_skip;
 
 namespace {
-
-std::string disassembler() {
-  std::vector<std::string> folders = compile::split_path(support::environment_variable("PATH").value_or(""));
-  for (const std::string& libraries :
-       compile::split_path(support::environment_variable("LD_LIBRARY_PATH").value_or("")))
-    folders.push_back(libraries + "/../bin");
-  for (const char* toolkit : {"/usr/local/cuda/bin", "/opt/cuda/bin"}) folders.emplace_back(toolkit);
-  for (const std::string& folder : folders)
-    if (std::error_code failed; std::filesystem::is_regular_file(folder + "/nvdisasm", failed))
-      return folder + "/nvdisasm";
-  return "";
-}
-
-std::string disassembled(const std::string& tool, const std::string& cubin) {
-  testing::Scratch scratch;
-  testing::write_bytes(scratch / "kernel.cubin", cubin);
-  const int output = ::open((scratch / "kernel.sass").c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
-  REQUIRE(output >= 0);
-  pid_t child = 0;
-  REQUIRE(support::start_process({tool, "-c", scratch / "kernel.cubin"}, {}, output, child) == 0);
-  REQUIRE(support::wait_for_process(child) == 0);
-  ::close(output);
-  return testing::read_bytes(scratch / "kernel.sass");
-}
-
-int count(const std::string& text, const std::string& part) {
-  int found = 0;
-  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + part.size())) ++found;
-  return found;
-}
 
 void check_sass(compile::Compiler& compiler, const std::string& tool, const ops::Op& op, const ops::Request& request,
                 const std::vector<const char*>& expected) {
@@ -82,13 +46,6 @@ int moves_between_products(const std::string& sass) {
     at = next;
   }
   return moves;
-}
-
-std::string disassembler_or_skip() {
-  std::string tool = disassembler();
-  if (!tool.empty()) return tool;
-  std::puts("skipped: no nvdisasm on this machine");
-  std::exit(77);
 }
 
 }  // namespace

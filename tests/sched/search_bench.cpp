@@ -1,6 +1,8 @@
 // Times the scheduler on this machine: shipped graphs, loops taken apart, random graphs. Prints; decides nothing.
 //
-//   build/release/tests/sched.search_bench [budget [part of the loops' names]]
+//   build/release/tests/sched.search_bench [budget [part of the graphs' names]]
+//
+// Graphs without a schedule are counted and left out of the times.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -8,6 +10,7 @@
 #include <ctime>
 #include <fstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <tilejit/error.hpp>
@@ -16,6 +19,7 @@
 #include "graph/examples.hpp"
 #include "loop_graphs.hpp"
 #include "ops/op.hpp"
+#include "pipeline.hpp"
 #include "random_graphs.hpp"
 #include "sched/schedule.hpp"
 
@@ -36,11 +40,36 @@ double now_ms() {
   return static_cast<double>(time.tv_sec) * 1e3 + static_cast<double>(time.tv_nsec) * 1e-6;
 }
 
-Row measure(const graph::Graph& graph, const sched::Options& options, int repetitions) {
+/// A group of graphs, whose names have `part`.
+class Group {
+ public:
+  Group(const char* title, std::string part, int repetitions)
+      : title_(title), part_(std::move(part)), repetitions_(repetitions) {}
+  void measure(const graph::Graph& graph, const sched::Options& options) {
+    if (graph.name.find(part_) == std::string::npos) return;
+    try {
+      rows_.push_back(row_of(graph, options));
+    } catch (const Error& none) {
+      std::printf("  %-28s no schedule: %s\n", graph.name.c_str(), none.what());
+      ++without_;
+    }
+  }
+  void print(bool each);
+
+ private:
+  Row row_of(const graph::Graph& graph, const sched::Options& options) const;
+
+  const char* title_;
+  std::string part_;
+  int repetitions_, without_ = 0;
+  std::vector<Row> rows_;
+};
+
+Row Group::row_of(const graph::Graph& graph, const sched::Options& options) const {
   Row row;
   row.name = graph.name;
   std::vector<double> times;
-  for (int i = 0; i < repetitions; ++i) {
+  for (int i = 0; i < repetitions_; ++i) {
     const double begin = now_ms();
     row.schedule = sched::schedule(graph, options);
     times.push_back(now_ms() - begin);
@@ -50,7 +79,10 @@ Row measure(const graph::Graph& graph, const sched::Options& options, int repeti
   return row;
 }
 
-void print(const char* title, std::vector<Row> rows, bool each) {
+void Group::print(bool each) {
+  if (without_ > 0) std::printf("%s: %d without a schedule\n", title_, without_);
+  if (rows_.empty()) return;
+  std::vector<Row> rows = rows_;
   int ii = 0, length = 0;
   std::vector<std::uint64_t> visited;
   if (each)
@@ -69,19 +101,19 @@ void print(const char* title, std::vector<Row> rows, bool each) {
   std::printf(
       "%s: %zu graphs, median %.3f ms, 90%% %.3f ms, largest %.3f ms (%s), median of visited %llu; II proven %d, "
       "length proven %d\n",
-      title, rows.size(), rows[rows.size() / 2].milliseconds, rows[rows.size() * 9 / 10].milliseconds,
+      title_, rows.size(), rows[rows.size() / 2].milliseconds, rows[rows.size() * 9 / 10].milliseconds,
       rows.back().milliseconds, rows.back().name.c_str(), static_cast<unsigned long long>(visited[visited.size() / 2]),
       ii, length);
 }
 
 /// Every tile of every op, for every arch that has its node bodies.
-std::vector<graph::Graph> shipped() {
-  std::vector<graph::Graph> list;
+std::vector<ops::Candidate> shipped() {
+  std::vector<ops::Candidate> list;
   for (const ops::Op* op : ops::all())
     for (const ops::Request& request : op->requests({}))
       for (const arch::Arch* arch : arch::all()) {
         try {
-          for (const ops::Candidate& candidate : op->candidates(request, *arch)) list.push_back(candidate.graph);
+          for (ops::Candidate& candidate : op->candidates(request, *arch)) list.push_back(std::move(candidate));
         } catch (const Error&) {
           continue;  // the op does not run on this arch
         }
@@ -103,19 +135,18 @@ int main(int argc, char** argv) {
   if (argc > 1) options.node_budget = std::strtoull(argv[1], nullptr, 10);
   std::printf("one thread of %s; budget %s\n", processor().c_str(), argc > 1 ? argv[1] : "by size");
   const std::string part = argc > 2 ? argv[2] : "";
-  std::vector<Row> rows;
-  for (const std::string& name : graph::example_names()) rows.push_back(measure(graph::example(name), options, 20));
-  print("examples", rows, true);
-  rows.clear();
-  for (const graph::Graph& graph : shipped()) rows.push_back(measure(graph, options, 20));
-  print("shipped tiles, with roles", rows, true);
-  rows.clear();
-  for (const graph::Graph& graph : test::loop_graphs())
-    if (graph.name.find(part) != std::string::npos) rows.push_back(measure(graph, options, 5));
-  print("loops taken apart", rows, true);
+  Group examples("examples", part, 20);
+  for (const std::string& name : graph::example_names()) examples.measure(graph::example(name), options);
+  examples.print(true);
+  Group tiles("shipped tiles, with roles", part, 20);
+  for (const ops::Candidate& candidate : shipped()) tiles.measure(candidate.graph, options_for(candidate, options));
+  tiles.print(true);
+  Group loops("loops taken apart", part, 5);
+  for (const graph::Graph& graph : test::loop_graphs()) loops.measure(graph, options);
+  loops.print(true);
   if (!part.empty()) return 0;
-  rows.clear();
+  Group random("random graphs of 40 nodes", part, 1);
   for (std::uint64_t seed = 1; seed <= 200; ++seed)
-    rows.push_back(measure(test::random_graph(test::forty_nodes(), seed), options, 1));
-  print("random graphs of 40 nodes", rows, false);
+    random.measure(test::random_graph(test::forty_nodes(), seed), options);
+  random.print(false);
 }

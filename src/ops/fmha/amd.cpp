@@ -169,7 +169,7 @@ class Builder : private FmhaWarpBuilder {
     through_registers(load_v, put_v);
     then(put_k, c.keys >= 0 ? c.keys : c.qk, 0, kKeys);
     if (c.keys >= 0) then(c.keys, c.qk, 0, kColumns);
-    then(put_v, c.pv, 0, kValues);
+    then(put_v, c.pv.front(), 0, kValues);
     rounds(c);
   }
 

@@ -125,6 +125,10 @@ std::vector<Candidate> fmha_candidates(const FmhaKernel& config, const arch::Arc
   const FmhaFamily* const of_arch = find_fmha_family(arch);
   if (of_arch != nullptr && !of_arch->packs && config.packed)
     refuse("fmha", Code::unsupported, support::cat("packed is true; allowed on ", arch.name, ": false"));
+  if (of_arch != nullptr && config.pieces != 0 && (!of_arch->has_pieces || config.rung != kNoFmhaRung))
+    refuse("fmha", Code::unsupported,
+           support::cat("pieces is ", config.pieces, "; allowed on ", arch.name,
+                        config.rung != kNoFmhaRung ? " with a rung" : "", ": none"));
   if (const FmhaFamily* family = of_arch) return of_tile(config, arch, family->candidates(config, arch));
   support::fail(Stage::target, Code::unsupported,
                 support::cat("fmha has no node bodies for family '", arch.family, "' of '", arch.name, "'"));

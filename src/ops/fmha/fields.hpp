@@ -49,6 +49,9 @@ inline std::vector<std::string> fmha_value_dim_flags() {
   return {std::begin(kFmhaValueDimWords), std::end(kFmhaValueDimWords)};
 }
 
+/// Keys of a piece; the first stands for one body for all of an iteration.
+inline constexpr int kFmhaPieces[] = {0, 16, 32};
+inline constexpr const char* kFmhaPieceWords[] = {"none", "16", "32"};
 inline constexpr const char* kFmhaOutputWords[] = {"same", "f32"};
 inline constexpr const char* kFmhaBiasWords[] = {"none", "f32", "same"};
 /// A feature that most kernels lack: nothing of such a kernel says so.
@@ -68,7 +71,7 @@ constexpr Field<FmhaKernel> fmha_feature(const char* name, const char* tag, cons
           .constant_where_tagged = true};
 }
 
-inline constexpr std::array<Field<FmhaKernel>, 19> kFmhaFields = {
+inline constexpr std::array<Field<FmhaKernel>, 20> kFmhaFields = {
     {{.name = "dtype",
       .get = [](const FmhaKernel& config) { return place_among<kFmhaTypes>(config.dtype); },
       .set = [](FmhaKernel& config, unsigned place) { config.dtype = kFmhaTypes[place]; },
@@ -187,6 +190,18 @@ inline constexpr std::array<Field<FmhaKernel>, 19> kFmhaFields = {
       .words = mods_words,
       .bits = kOwnTextBits,
       .tagged = [](const FmhaKernel&) { return false; },
-      .optional = true}}};
+      .optional = true},
+     {.name = "pieces",
+      .get = [](const FmhaKernel& config) { return place_among<kFmhaPieces>(config.pieces); },
+      .set = [](FmhaKernel& config, unsigned place) { config.pieces = kFmhaPieces[place]; },
+      .words = words<kFmhaPieceWords>,
+      .bits = 2,
+      .flags = {"none", "16", "32"},
+      .tag = "_pieces%",
+      .tagged = [](const FmhaKernel& config) { return config.pieces != 0; },
+      .optional = true,
+      .constant = "kPieceKeys",
+      .kind = Constant::integer,
+      .constant_where_tagged = true}}};
 
 }  // namespace tj::ops

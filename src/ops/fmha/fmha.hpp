@@ -35,6 +35,7 @@ struct FmhaKernel : FmhaConfig {
   WalkChoice walk = WalkChoice::usual;
   int tile = 0;  ///< in fmha_tiles()
   RangesChoice ranges = RangesChoice::usual;
+  int pieces = 0;  ///< keys of a piece whose weights and products with values are nodes; 0: one node does all
 };
 
 /// Elements of a row of values and of o.
@@ -56,13 +57,14 @@ struct FmhaChoice {
   int tile = 0;
   int parts = 0;  ///< of the keys, each for blocks of its own, by a kernel that packs heads; 0: a kernel that does not
   RangesChoice ranges = RangesChoice::usual;
+  int pieces = 0;  ///< FmhaKernel::pieces, multiples of sixteen
   /// The choice in one number, as Op has choices.
   int number() const {
-    return parts << 22 | tile << 16 | static_cast<int>(ranges) << 14 | static_cast<int>(walk) << 8 | rung;
+    return parts << 22 | tile << 16 | static_cast<int>(ranges) << 14 | static_cast<int>(walk) << 8 | pieces << 2 | rung;
   }
   static FmhaChoice of(int number) {
-    return {number & 0xff, static_cast<WalkChoice>(number >> 8 & 0x3f), number >> 16 & 0x3f, number >> 22,
-            static_cast<RangesChoice>(number >> 14 & 0x3)};
+    return {number & 0xf, static_cast<WalkChoice>(number >> 8 & 0x3f),   number >> 16 & 0x3f,
+            number >> 22, static_cast<RangesChoice>(number >> 14 & 0x3), number >> 2 & 0x30};
   }
 };
 

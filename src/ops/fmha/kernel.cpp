@@ -99,13 +99,14 @@ class Fmha final : public Described<FmhaArgs, fmha_from_c> {
     return kernel;
   }
   Kernel kernel_of(const ProblemKey& problem, int choice) const override {
-    const auto [rung, walk, tile, parts, ranges] = FmhaChoice::of(choice);
+    const auto [rung, walk, tile, parts, ranges, pieces] = FmhaChoice::of(choice);
     if (choice == FmhaChoice().number()) return {problem.kind};
     FmhaKernel kernel = kernel_of_key<kFmhaFields, FmhaKernel>(problem.kind);
     kernel.rung = rung;
     if (walk != WalkChoice::usual) kernel.walk = walk;
     if (tile != kUsualFmhaTile) kernel.tile = tile;
     if (ranges != RangesChoice::usual) kernel.ranges = ranges;
+    if (pieces != 0) kernel.pieces = pieces;
     if (parts != 0) kernel.packed = true;
     if (parts > 1) kernel.out_f32 = true;
     return {fmha_small_key(kernel), choice};
@@ -183,7 +184,8 @@ class Fmha final : public Described<FmhaArgs, fmha_from_c> {
     for (Request& few : requests(flags)) {
       const FmhaKernel kernel = config_of(few);
       std::vector<Kernel> others;
-      if (flags.count("walk") == 0 && flags.count("tile") == 0 && flags.count("ranges") == 0)
+      if (flags.count("walk") == 0 && flags.count("tile") == 0 && flags.count("ranges") == 0 &&
+          flags.count("pieces") == 0)
         others = other_kernels(kernel, arch, choose(fmha_problem_key(kernel, kManyTiles), arch), kernel_of(few));
       for (const Kernel& other : others) {
         list.push_back(request_of(other));

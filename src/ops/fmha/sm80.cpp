@@ -39,6 +39,7 @@ class Builder : private FmhaWarpBuilder {
     // The blocks of an SM are limited: to what a rung says, or to what would find room on a card that has no more than
     // the target's caps.
     if (held() || !arch_.base.empty()) graph_.least_smem_bytes = least_smem_for(arch_, tile_.blocks_per_sm);
+    if (config_.pieces != 0) graph_.includes = {cat("ops/fmha/", arch_.family, "_pieces.cuh")};
     flag("kBulkCopies", copier_.by_engine());
     flag("kQueriesInRegisters", tile_.queries_in_registers);
     values(1);
@@ -114,7 +115,7 @@ class Builder : private FmhaWarpBuilder {
     then(load_q, c.queries >= 0 ? c.queries : c.qk, 0, 0);
     then(load_k, c.keys >= 0 ? c.keys : c.qk, 0, 1);
     if (c.keys >= 0) then(c.keys, c.qk, 0, kColumns);
-    then(load_v, c.pv, 0, 2);
+    for (const int each : c.pv) then(load_v, each, 0, 2);
     rounds(c);
   }
 
@@ -182,7 +183,7 @@ std::vector<Candidate> candidates(const FmhaKernel& config, const arch::Arch& ar
 }  // namespace
 
 const FmhaFamily& fmha_sm80() {
-  static constexpr FmhaFamily family{"sm80", needs, candidates, false, true, true};
+  static constexpr FmhaFamily family{"sm80", needs, candidates, false, true, true, nullptr, nullptr, true};
   return family;
 }
 

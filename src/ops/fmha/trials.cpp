@@ -78,7 +78,7 @@ Trial fmha_trial(const FmhaKernel& config, const Sizes& sizes, bool usual) {
   trial.flags = trial.kernel_flags + " " + sizes.flags();
   // Packed kernels that write f32 serve parts of the keys.
   const int parts = !config.packed ? 0 : config.out_f32 ? 3 : 1;
-  const int choice = FmhaChoice{config.rung, config.walk, config.tile, parts, config.ranges}.number();
+  const int choice = FmhaChoice{config.rung, config.walk, config.tile, parts, config.ranges, config.pieces}.number();
   // A workload is timed as calls take it, unless its flags ask for more. A trial runs the kernel that its flags name.
   if (!usual || choice != FmhaChoice().number()) trial.choice = choice;
   trial.tensors = trial_tensors(config, sizes);

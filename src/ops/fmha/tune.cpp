@@ -138,6 +138,7 @@ class FmhaTunable final : public Tunable {
                                      {"tile", "it is what is measured"},
                                      {"rung", "a rung is one kernel"},
                                      {"ranges", "kernels with the usual one are measured"},
+                                     {"pieces", "kernels without are measured"},
                                      {"varlen", "lengths change from call to call"},
                                      {"page-size", "lengths change from call to call"},
                                      {"packed", "its parts are predicted"},
@@ -164,8 +165,8 @@ class FmhaTunable final : public Tunable {
       Problem problem = make_problem(kernel, sizes_of(given));
       check(problem);
       const bool chosen = kernel.tile != kUsualFmhaTile || kernel.walk != WalkChoice::usual ||
-                          kernel.rung != kNoFmhaRung || kernel.ranges != RangesChoice::usual || kernel.varlen ||
-                          kernel.packed || kernel.out_f32 || has_mods(kernel) || has_bias(kernel);
+                          kernel.rung != kNoFmhaRung || kernel.ranges != RangesChoice::usual || kernel.pieces != 0 ||
+                          kernel.varlen || kernel.packed || kernel.out_f32 || has_mods(kernel) || has_bias(kernel);
       return chosen ? std::nullopt : std::optional(std::move(problem));
     });
   }

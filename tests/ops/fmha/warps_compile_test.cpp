@@ -31,6 +31,8 @@ TEST_CASE("no spill, registers for the blocks of an SM") {
       {"sm_80", {{"dtype", {"f16"}}, {"head-dim", {"256"}}, {"value-dim", {"64"}}, {"causal", {"false"}}}},
       {"sm_86", {{"dtype", {"bf16"}}, {"head-dim", {"144"}}, {"value-dim", {"64"}}, {"causal", {"false"}}}},
       {"sm_80", {{"dtype", {"f16"}}, {"causal", {"both"}}, {"windowed", {"true"}}}},
+      {"sm_120a", {{"dtype", {"f16"}}, {"head-dim", {"128"}}, {"causal", {"true"}}, {"pieces", {"16", "32"}}}},
+      {"sm_90+copies=threads", {{"dtype", {"bf16"}}, {"head-dim", {"192"}}, {"causal", {"true"}}, {"pieces", {"16"}}}},
       {"sm_90",
        {{"dtype", {"f16"}}, {"causal", {"true"}}, {"softcap", {"true"}}, {"alibi", {"true"}}, {"sinks", {"true"}}}},
       {"sm_86",
