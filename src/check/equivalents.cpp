@@ -28,8 +28,7 @@ constexpr const char* kTokensBehindStore =
     "tokens came into this place behind the store of what lay there, and all warps have waited for these tokens";
 
 // The thread that stores d waits for ring d0 full in each tile. Each warp arrives there behind its last load of sums
-// and that load's own wait, and all products are done before these loads. So that thread's warp, which frees, knows
-// all.
+// and that load's own wait, and all products are done before these loads. So the warp that frees knows all of it.
 constexpr const char* kFreedBehindLoads =
     "the warp that frees the columns has waited for ring d0 in its last tile, where every warp arrives behind its last "
     "load of sums; without a tile nobody has used them";
@@ -66,8 +65,6 @@ constexpr Equivalent kEquivalents[] = {
     {"delta_chunks_solve", "steady: fence before multiply_queries", kFencedBefore},
     {"delta_chunks_solve*_d64", "steady: warp sync before release of ring q", kReadBeforeSync},
     {"delta_chunks_solve*_d128", "steady: warp sync before release of ring q", kReadBeforeSync},
-    {"delta_chunks_solve", "steady: warp sync before release of ring matrix",
-     "one lane alone has the slot stored and waits for that; it is the lane that hands the slot back"},
     {"fmha_", "tile end: warp sync before release of ring q",
      "every tile has keys, and then only the matrix unit reads the slot, for all of a warpgroup at once: a lane that "
      "has waited for the group knows it of the other lanes' parts"},
