@@ -10,6 +10,7 @@
 #include "ops/common/machine.hpp"
 #include "pipeline.hpp"
 #include "support/fail.hpp"
+#include "support/json.hpp"
 #include "support/text.hpp"
 
 namespace tj {
@@ -108,6 +109,12 @@ void GraphOp::plan(const void* args, const ops::Kernel& kernel, const ops::Geome
     else
       put_number(to, param);
   }
+}
+
+std::string GraphOp::resolved(int choice, const arch::Arch& arch) const {
+  return maker_->document()
+      .resolved(target_of(arch), candidate_of(choice))
+      .dump(-1, ' ', false, support::Json::error_handler_t::replace);
 }
 
 std::string GraphOp::target_of(const arch::Arch& arch) const {

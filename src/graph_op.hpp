@@ -53,6 +53,10 @@ class GraphOp final : public ops::Op, public ops::Tunable {
   std::vector<int> choices(const ops::Flags& flags, const arch::Arch& arch) const;
   /// The one that is predicted to do most.
   int usual_choice(const arch::Arch& arch) const;
+  /// "" where the document has no candidates.
+  std::string candidate_of(int choice) const;
+  /// The document for this arch in that form alone, as JSON: without parameters, candidates, targets and trials.
+  std::string resolved(int choice, const arch::Arch& arch) const;
 
   // ---- what is measured among candidates: its first trial that is timed, whose tensors are the same in all of them
   // ----
@@ -75,7 +79,6 @@ class GraphOp final : public ops::Op, public ops::Tunable {
   Forms timed_forms() const;
   void need_trials() const;
   std::string target_of(const arch::Arch& arch) const;
-  std::string candidate_of(int choice) const;
   std::vector<ops::Trial> trials(const ops::Flags& flags, const arch::Arch& arch, const std::vector<int>& choices,
                                  bool timed) const;
 

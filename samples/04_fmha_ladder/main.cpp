@@ -160,6 +160,7 @@ samples::StepResult begun(const Step& step, std::int64_t length) {
   result.step = step.word, result.number = step.number;
   result.name = step.name, result.description = step.description, result.key_changes = step.changes;
   result.seq_len = length;
+  if (step.rung == ladder::kNotOurs) result.description += " It needs --torch on, which is usual on a GPU alone.";
   return result;
 }
 
@@ -224,7 +225,7 @@ void time_steps(const Problem& problem, std::vector<Entrant>& entrants, const sa
 
 /// Takes the findings of PyTorch's rows of a length, or why there is nothing.
 void take_torch(const std::vector<samples::TorchRow>& rows, tj::DType dtype, bool check, samples::StepResult& result) {
-  result.skipped = "--torch is off, or auto on the model";
+  result.skipped = "--torch on times PyTorch (auto: on a GPU alone)";
   for (const samples::TorchRow& row : rows) {
     if (row.row != result.step || row.seq_len != result.seq_len) continue;
     result.skipped = row.missing;

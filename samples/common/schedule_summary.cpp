@@ -49,10 +49,12 @@ std::string schedule_summary(const std::string& schedule_json, const std::string
                      (word(root, "proven_ii") == "true" ? "proven" : "not proven") + "), length " +
                      first_word(root, {"length"}) + ", " + std::to_string(stages) + " stages";
   std::map<std::string, std::string> size_of_role;
-  for (const Json& role : list(root, "roles"))
+  for (const Json& role : list(root, "roles")) {
+    const std::string registers = first_word(role, {"registers"});  // 0: the compiler gives what it likes
     size_of_role[first_word(role, {"name"})] = " (" + first_word(role, {"warps"}) +
-                                               (first_word(role, {"warps"}) == "1" ? " warp, " : " warps, ") +
-                                               first_word(role, {"registers"}) + " registers a thread)";
+                                               (first_word(role, {"warps"}) == "1" ? " warp" : " warps") +
+                                               (registers == "0" ? ")" : ", " + registers + " registers a thread)");
+  }
   for (const std::string& role : order)
     text += "\n" + indent + "role " + role + size_of_role[role] + ":" + nodes_of_role[role];
   std::string rings;

@@ -65,6 +65,7 @@ struct StepReport {
 
   /// Were the results right of all steps that ran?
   bool right() const;
+  bool any_ran() const;
   bool any_failed() const;
   std::string timing_text() const;
 };

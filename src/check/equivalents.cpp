@@ -27,6 +27,12 @@ constexpr const char* kReadBeforeSync =
 constexpr const char* kTokensBehindStore =
     "tokens came into this place behind the store of what lay there, and all warps have waited for these tokens";
 
+// The thread that stores d waits for ring d0 full in each tile. Each warp arrives there behind its last load of sums
+// and that load's own wait, and all products are done before these loads. So the warp that frees knows all of it.
+constexpr const char* kFreedBehindLoads =
+    "the warp that frees the columns has waited for ring d0 in its last tile, where every warp arrives behind its last "
+    "load of sums; without a tile nobody has used them";
+
 constexpr Equivalent kEquivalents[] = {
     {"fmha_", "steady: fence before pv.0", kFencedBefore},
     {"fmha_", "steady, fast variants: fence before pv.0", kFencedBefore},
@@ -46,6 +52,9 @@ constexpr Equivalent kEquivalents[] = {
     {"gemm_*_v4", "role compute0, tile end: wait ring d0 empty", kCopiesBehindStore},
     {"gemm_*_v5", "role compute0, tile end: wait ring d0 empty", kCopiesBehindStore},
     {"gemm_*_v6", "role compute0, tile end: wait ring d0 empty", kCopiesBehindStore},
+    {"gemm_*_v4", "end: block sync, tensor memory is used no more", kFreedBehindLoads},
+    {"gemm_*_v5", "end: block sync, tensor memory is used no more", kFreedBehindLoads},
+    {"gemm_*_v6", "end: block sync, tensor memory is used no more", kFreedBehindLoads},
     {"chunk_wu_", "steady: warp sync before release of ring chunk",
      "lanes read the slot before their weights are handed back, which syncs the warp; behind that only the matrix unit "
      "reads it, for all of a warpgroup at once"},
@@ -56,8 +65,6 @@ constexpr Equivalent kEquivalents[] = {
     {"delta_chunks_solve", "steady: fence before multiply_queries", kFencedBefore},
     {"delta_chunks_solve*_d64", "steady: warp sync before release of ring q", kReadBeforeSync},
     {"delta_chunks_solve*_d128", "steady: warp sync before release of ring q", kReadBeforeSync},
-    {"delta_chunks_solve", "steady: warp sync before release of ring matrix",
-     "one lane alone has the slot stored and waits for that; it is the lane that hands the slot back"},
     {"fmha_", "tile end: warp sync before release of ring q",
      "every tile has keys, and then only the matrix unit reads the slot, for all of a warpgroup at once: a lane that "
      "has waited for the group knows it of the other lanes' parts"},

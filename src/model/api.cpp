@@ -103,9 +103,15 @@ void at_node(int call, int iteration) {
   guarded([=](Thread& t, Block& b) { b.enter_node(t, call, iteration); });
 }
 unsigned clock() { return static_cast<unsigned>(current_thread()->block->scheduler.step()); }
+/// The PTX manual leaves open which lane it is, and promises the same one for the same lanes. So each seed draws one
+/// for each warp of a block, and a kernel that takes it for lane 0 is found out.
 int elect() {
   meet_warp(WarpUnit::Kind::elect, 0, 0);
-  return current_thread()->lane() == 0 ? 1 : 0;
+  const Thread& thread = *current_thread();
+  std::uint64_t drawn = thread.block->launch.options.seed * 0x9e3779b97f4a7c15ull + thread.block->index();
+  drawn = (drawn ^ (drawn >> 29)) * 0xbf58476d1ce4e5b9ull + thread.warp();
+  drawn = (drawn ^ (drawn >> 32)) * 0x94d049bb133111ebull;
+  return thread.lane() == (drawn >> 40) % thread.warp_threads ? 1 : 0;
 }
 
 void cluster_sync(int site, int orders) {

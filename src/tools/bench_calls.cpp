@@ -233,7 +233,7 @@ int name_untimed(Bench& bench, const Work& work) {
   const std::string target = bench.runtime.target_of(bench.device);
   const std::string why =
       cat("the CPU model (", target,
-          ") has no time of its own; give a GPU, or take --compile and --dispatch, which need none");
+          ") has no time of its own; give a GPU, or take --compile, which needs none, or --dispatch with --driver");
   for (const auto& [op, workload] : work) {
     const std::string name = name_of(*op, workload.trial);
     *bench.arguments.err << "not timed: " << name << ": " << why << '\n';

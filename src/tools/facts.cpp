@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <map>
 #include <ostream>
+#include <string_view>
 
 #include "arch/fact_file.hpp"
 #include "arch/named_target.hpp"
@@ -58,10 +59,14 @@ void print_facts(const arch::Arch& arch, bool all, std::ostream& out) {
   out << " shipped " << counts["measured"] << " measured, " << counts["document"] << " of documents, "
       << counts["estimate"] << " estimates, " << counts["guess"] << " guesses"
       << (all ? "" : " (--show-facts lists them)") << '\n';
-  for (const arch::FactOrigin& each : origins)
-    if (all || each.kind == "file")
-      out << "  " << each.name << std::string(width - each.name.size(), ' ') << "  " << cat(each.value) << "  "
-          << (each.kind == "file" ? "" : "shipped, ") << each.kind << ": " << each.source << '\n';
+  for (const arch::FactOrigin& each : origins) {
+    if (!all && each.kind != "file") continue;
+    std::string_view source = each.source;
+    constexpr std::string_view kKind = "estimate: ";  // the kind says it
+    if (source.starts_with(kKind)) source.remove_prefix(kKind.size());
+    out << "  " << each.name << std::string(width - each.name.size(), ' ') << "  " << cat(each.value) << "  "
+        << (each.kind == "file" ? "" : "shipped, ") << each.kind << ": " << source << '\n';
+  }
 }
 
 support::Json facts_json(const arch::Arch& arch) {

@@ -36,7 +36,8 @@ struct BodySettings {
 constexpr const char* kFooter =
     "With --op, further flags are the op's: kernel and sizes, as tj-check takes them. With --graph, --trial and "
     "--candidate name what is launched\n"
-    "(default: the first trial whose use is \"both\" or \"time\", of the candidate that is predicted to do most).\n"
+    "(default: the first trial whose use is \"both\" or \"time\", of the candidate that is predicted to do most). Of a "
+    "graph with candidates\nor targets, --write keeps the one that ran.\n"
     "A body's time goes from its call to its return, of its role's first warp, medians over the iterations in the "
     "middle of tiles. What completes\n"
     "by itself has then only been issued; of products, the time until the role sees their end stands beside it. Waits "
@@ -106,6 +107,8 @@ void need_device(const BodySettings& settings, const RecordedRun& run) {
                   cat("--write keeps cycles of a GPU, and this ran on '", run.target, "', which counts steps"));
 }
 
+bool has_forms(const Graph& graph) { return !graph.candidates.empty() || !graph.targets.empty(); }
+
 int run_measure(const std::vector<std::string>& words, std::ostream& out, std::ostream& err) {
   BodySettings settings;
   if (const std::optional<int> done = parse(words, settings, out, err)) return *done;
@@ -127,7 +130,11 @@ int run_measure(const std::vector<std::string>& words, std::ostream& out, std::o
     const std::vector<MeasuredCost> costs = costs_of(measured.graph(), bodies, description.graph);
     for (const MeasuredCost& cost : costs)
       out << cost.instruction << '.' << cost.member << ": " << cost.given << " becomes " << cost.measured << '\n';
-    write_output_file("--write", settings.write, with_costs(description.graph, description.name, costs));
+    const RecordedRun& run = measured.run;
+    if (has_forms(Graph::parse(description.graph, description.name)))
+      out << "written: the form" << (run.candidate.empty() ? "" : " of candidate '" + run.candidate + "'") << " for "
+          << run.target << " alone, without parameters, candidates, targets and trials\n";
+    write_output_file("--write", settings.write, with_costs(description.graph, run.form, description.name, costs));
   }
   out.flush();
   return kExitOk;
@@ -169,12 +176,10 @@ std::vector<MeasuredCost> costs_of(const graph::Graph& graph, const std::vector<
   return costs;
 }
 
-std::string with_costs(std::string_view document, std::string_view name, const std::vector<MeasuredCost>& costs) {
+std::string with_costs(std::string_view document, std::string_view form, std::string_view name,
+                       const std::vector<MeasuredCost>& costs) {
   Graph graph = Graph::parse(document, name);
-  if (!graph.candidates.empty() || !graph.targets.empty())
-    bad_use(
-        "--write is given of a graph with candidates or targets, and the costs are those of one form on one machine; "
-        "allowed: a graph with neither, such as Graph::resolved() writes");
+  if (has_forms(graph)) graph = Graph::parse(form, name);
   for (const MeasuredCost& cost : costs)
     for (Graph::Instruction& own : graph.instructions) {
       if (own.name != cost.instruction) continue;

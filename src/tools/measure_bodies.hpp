@@ -41,7 +41,9 @@ struct MeasuredCost {
 std::vector<MeasuredCost> costs_of(const graph::Graph& graph, const std::vector<MeasuredBody>& bodies,
                                    std::string_view document);
 /// The document with these costs. Delays of edges that begin at a node, and are as long as its latency was, follow it.
-/// Throws tj::Error(argument) for one with candidates or further targets, whose costs these are not.
-std::string with_costs(std::string_view document, std::string_view name, const std::vector<MeasuredCost>& costs);
+/// These are costs of one form on one machine: of a document with candidates or targets, `form` is written, which is
+/// the document of that form alone.
+std::string with_costs(std::string_view document, std::string_view form, std::string_view name,
+                       const std::vector<MeasuredCost>& costs);
 
 }  // namespace tj::tools

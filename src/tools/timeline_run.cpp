@@ -104,6 +104,10 @@ class Runner {
   void run_args(const ops::Trial& trial, const void* args) {
     op_.validate(args, run_.on_model);
     const ops::Kernel kernel = ops::resolve(op_, args, trial.choice, *target_.arch);
+    if (problem_.graph != nullptr) {
+      run_.candidate = problem_.graph->candidate_of(kernel.choice);
+      run_.form = problem_.graph->resolved(kernel.choice, *target_.arch);
+    }
     std::vector<Made> steps;
     const auto scratch = driver_->allocate(device_.index, op_.scratch_bytes(args, kernel));
     std::size_t own_place = 0;

@@ -31,7 +31,8 @@ struct TimelineProblem {
 struct RecordedRun {
   Recording made;
   std::string kernel, problem, target, device;
-  bool on_model = false;  ///< its clock counts steps, no cycles
+  std::string candidate, form;  ///< of a user's graph: the one that ran, and the document of it alone
+  bool on_model = false;        ///< its clock counts steps, no cycles
   unsigned grid = 0, first_block = 0, blocks = 0;
   std::size_t warps = 0, warp_records = 0;
   std::vector<codegen::Record> records;  ///< of each block, of each of its warps

@@ -40,9 +40,12 @@ std::vector<check::Mutant> sample_of(std::vector<check::Mutant> mutants, std::si
 }
 
 /// The mutants of a kernel that are judged.
-enum class Part { all, sites, walk };
+enum class Part { all, sites, walk, end };
 bool belongs(const check::Mutant& mutant, Part part) {
   if (part == Part::all) return true;
+  if (part == Part::end)
+    return mutant.text.empty() &&
+           (mutant.what.find("tile end: ") != std::string::npos || mutant.what.find(": end: ") != std::string::npos);
   bool of_walk = false;
   for (const char* word : {"next tile", "begin, number", "the sums", "pieces", "these are read"})
     of_walk = of_walk || mutant.what.find(word) != std::string::npos;
@@ -144,6 +147,17 @@ TEST_CASE(
   CHECK(columns.equivalent == 0);
   CHECK(once.equivalent == 2);  // a fence and a commit between the two products
   CHECK(slots.equivalent == 2);
+}
+
+TEST_CASE(
+    "one role that stores by one of its threads: every site of a tile's end is caught, but the kernel's last sync") {
+  // The thread that stores is one that a seed draws, and seldom the one that hands the slot back.
+  CHECK(judge_all("gemm", "model:sm_90a", "--rung v6", Part::end).equivalent == 0);
+  for (const char* rung : {"--rung v4", "--rung v6"}) {
+    const Score score = judge_all("gemm", "model:sm_100a", rung, Part::end);
+    CHECK(score.mutants >= 9);
+    CHECK(score.equivalent == 1);
+  }
 }
 
 TEST_CASE("the unit that works in tensor memory: every mutant of a product is caught") {

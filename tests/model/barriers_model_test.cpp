@@ -3,7 +3,9 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <numeric>
+#include <set>
 #include <vector>
 
 #include "model/model_unit.hpp"
@@ -144,7 +146,9 @@ TJ_NOTES(kernel, "{\"sites\": [{\"id\": 31, \"text\": \"role test: wait ring k f
 
 TJ_KERNEL(where, 96, Params, p) {
   const u32 at = block_index() * 96 + thread_index();
-  p.out[at] = static_cast<int>(warp_index() * 1000 + lane_index() * 10 + grid_blocks() + (elect_one() ? 100000u : 0u));
+  const bool one = elect_one(), again = elect_one();
+  p.out[at] = static_cast<int>(warp_index() * 1000 + lane_index() * 10 + grid_blocks() + (one ? 100000u : 0u) +
+                               (again ? 200000u : 0u));
 }
 )";
 
@@ -207,9 +211,30 @@ TEST_CASE("a thread knows where it is; every block runs once") {
     unit().run("where", Params{0, 0, out.data(), &clock}, 96, 0, 5);
     for (int i = 0; i < 5 * 96; ++i) {
       const int thread = i % 96, lane = thread % 32;
-      CHECK(out[static_cast<std::size_t>(i)] == thread / 32 * 1000 + lane * 10 + 5 + (lane == 0 ? 100000 : 0));
+      CHECK(out[static_cast<std::size_t>(i)] % 100000 == thread / 32 * 1000 + lane * 10 + 5);
     }
   }
+}
+
+TEST_CASE("one lane of each warp is elected, the same each time; which one, each seed draws") {
+  std::set<int> lanes;
+  for (std::uint64_t seed = 1; seed <= 8; ++seed) {
+    unit().options({seed, {}, 1, {}});
+    std::vector<int> out(2 * 96, -1);
+    int clock = 0;
+    unit().run("where", Params{0, 0, out.data(), &clock}, 96, 0, 2);
+    for (int warp = 0; warp < 6; ++warp) {
+      int elected = 0;
+      for (int lane = 0; lane < 32; ++lane) {
+        const int answers = out[static_cast<std::size_t>(warp * 32 + lane)] / 100000;
+        CHECK((answers == 0 || answers == 3));
+        if (answers == 3) ++elected, lanes.insert(lane);
+      }
+      CHECK(elected == 1);
+    }
+  }
+  CHECK(lanes.size() > 16);
+  unit().options({});
 }
 
 TEST_CASE("a seed decides the order and repeats it") {

@@ -44,7 +44,7 @@ class Sample(unittest.TestCase):
         self.assertEqual([r["step"] for r in report["results"]][:7], [2, 3, 4, 5, 6, 7, 99])
         self.assertEqual(report["logs"], report["log"])
         self.assertEqual([(r["seq_len"], r["name"], r["step"]) for r in report["not_run"]], [(s, *row) for s in (100, 192) for row in zip(TORCHS, (0, 97, 98))])
-        self.assertEqual({(r["ran"], r["correct"], r["not_run"]) for r in report["not_run"]}, {(False, None, "--torch is off, or auto on the model")})
+        self.assertEqual({(r["ran"], r["correct"], r["not_run"]) for r in report["not_run"]}, {(False, None, "--torch on times PyTorch (auto: on a GPU alone)")})
         for result in report["results"]:
             self.assertEqual(result["correct"], result["right"])
             self.assertEqual(result["speedup_vs_baseline"], result["gain_vs_baseline"])
@@ -100,6 +100,11 @@ class Sample(unittest.TestCase):
         with open(self.file("out", "fmha_tutorial_results.json"), encoding="utf-8") as file:
             report = json.load(file)
         self.assertTrue(report["any_failed"])
+        self.assertIs(report["right"], True)  # of the one that ran
+        none = self.run_sample("--target", "model:sm_100a", "--steps", "1", "--seq-len", "40", "--output-dir", self.file("none"))
+        self.assertEqual(none.returncode, 2, none.stdout + none.stderr)
+        with open(self.file("none", "fmha_tutorial_results.json"), encoding="utf-8") as file:
+            self.assertIsNone(json.load(file)["right"])  # nothing ran
         self.assertEqual([(r["name"], r["right"], r["gain_vs_baseline"]) for r in report["results"]], [("library", True, 1)] * 2)
         for result in report["not_run"]:
             if result["name"] not in TORCHS:

@@ -81,7 +81,8 @@ class Sample(unittest.TestCase):
             rung = json.load(file)["rungs"][0]
         self.assertEqual(rung["cluster"], 2)
         self.assertRegex(rung["kernel"], "256x(128|256)x64c2x1")
-        for target, more in (("sm_100", "; TJ_TARGET=sm_100a has v1 to v10"), ("sm_80", ""), ("gfx1100", "")):
+        elsewhere = "; targets with all rungs, v1 to v10: sm_90a, sm_100a, sm_103a"
+        for target, more in (("sm_100", "; TJ_TARGET=sm_100a has v1 to v10"), ("sm_80", elsewhere), ("gfx1100", elsewhere)):
             for name in ("v1", "v10"):
                 done = self.run_sample("--target", "model:" + target, "--rungs", name, "--size", "64,64,64")
                 self.assertEqual(done.returncode, 2, done.stdout)

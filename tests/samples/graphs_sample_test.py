@@ -142,6 +142,21 @@ class Sample(unittest.TestCase):
         refused = subprocess.run([program, "1", "1", "2", picture, "4"], capture_output=True, text=True)
         self.assertEqual(refused.returncode, 2)
         self.assertIn("sub_tiles is 4", refused.stderr)
+        for name, parameters, result in (("simplified_fa", "{}", "II 2"), ("fa_hopper", '{"costs": {"gemm": 1, "exp": 3}}', "II 3"), ("fa_blackwell", "{}", "II 2"),
+                                         ("simple_gemm", '{"costs": {"compute": 5}}', "II 5"),
+                                         ("custom", '{"machine": "hopper", "instructions": [{"name": "S", "cycles": 2, "fu": "TC"}], '
+                                                    '"edges": [{"src": "S", "dst": "S", "delay": 3, "delta": 1}]}', "II 3")):
+            file = os.path.join(self.folder.name, name + ".json")
+            with open(file, "w", encoding="utf-8") as written:
+                written.write(parameters)
+            texts = [subprocess.run([program, name, given, picture], capture_output=True, text=True) for given in (parameters, file)]
+            self.assertEqual([done.returncode for done in texts], [0, 0], texts[0].stderr + texts[1].stderr)
+            self.assertIn(result + " (proven)", texts[0].stdout)
+            self.assertEqual(texts[0].stdout, texts[1].stdout)
+        for words, part in ((("fa",), "use one of simplified_fa, fa_hopper, fa_blackwell, simple_gemm"), (("fa_hopper", "/nowhere/x.json"), "/nowhere/x.json"), (("custom", "{}"), "machine is missing")):
+            refused = subprocess.run([program, *words], capture_output=True, text=True)
+            self.assertEqual(refused.returncode, 2, refused.stdout)
+            self.assertIn(part, refused.stderr)
         refused = subprocess.run([program, "-1"], capture_output=True, text=True)
         self.assertEqual(refused.returncode, 2)
         self.assertIn("graph: graph 'graph': instructions[0].cycles is -1", refused.stderr)

@@ -100,6 +100,18 @@ TEST_CASE("log, JSON and Markdown say the same; a wrong step shows in each") {
   CHECK(nlohmann::json::parse(samples::steps_json(report))["log"].size() == 2);
 }
 
+TEST_CASE("a small gain has its digits; where no step ran, nothing is right or wrong; a table stays narrow") {
+  StepReport report = report_of(2);
+  report.results[1].gain_baseline = 0.0021;
+  CHECK(has(samples::steps_markdown(report), "0.002x"));
+  CHECK_FALSE(has(samples::steps_markdown(report), "0.00x"));
+  for (samples::StepResult& result : report.results) result.failed = std::string(300, 'w');
+  const auto json = nlohmann::json::parse(samples::steps_json(report));
+  CHECK(json["right"].is_null());
+  CHECK(json["any_failed"] == true);
+  for (const std::string& line : samples::summary_lines(report)) CHECK(line.size() < 250);
+}
+
 TEST_CASE("each result has the tutorial's keys, and the report its logs") {
   StepReport report = report_of(2);
   report.results[1].graph_ms = 1.5;

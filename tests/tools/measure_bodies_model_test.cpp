@@ -14,9 +14,12 @@
 #include "graph/json_reader.hpp"
 #include "ops/common/machine.hpp"
 #include "support/expect.hpp"
+#include "support/log.hpp"
 #include "support/scratch.hpp"
+#include "tools/graph_files.hpp"
 #include "tools/measure_bodies.hpp"
 #include "tools/options.hpp"
+#include "tools/timeline_run.hpp"
 #include "tools/tried_product.hpp"
 
 namespace {
@@ -97,7 +100,7 @@ TEST_CASE("measured times are written into the members that the graph gives, and
   const tj::graph::Graph graph = tj::ops::read_graph(Graph::parse(kDocument).resolved().json(), "p");
   const std::vector<tj::tools::MeasuredBody> bodies = {{0, 5, {}}, {1, 9, 111}, {2, 44, {}}, {3, 130, {}}};
   const auto costs = tj::tools::costs_of(graph, bodies, kDocument);
-  const Graph measured = Graph::parse(tj::tools::with_costs(kDocument, "p", costs));
+  const Graph measured = Graph::parse(tj::tools::with_costs(kDocument, "", "p", costs));
   CHECK(measured.instructions[0].issue_cycles == 5);
   CHECK(measured.instructions[0].latency == 500);  // a copy's end is not seen
   CHECK(measured.instructions[1].latency == 111);
@@ -113,6 +116,39 @@ TEST_CASE("measured times are written into the members that the graph gives, and
   CHECK(measured.edges[1].delay == 111);
   CHECK(measured.edges[2].delay == 44);
   CHECK(measured.edges[3].delay == 16);  // no latency: as it was
-  const std::string forms = std::string(kDocument).insert(1, R"("targets": ["sm_100a"], )");
-  CHECK_THROWS_WITH(tj::tools::with_costs(forms, "p", costs), doctest::Contains("with candidates or targets"));
+}
+
+TEST_CASE("of a graph with candidates and targets the form that ran is written") {
+  const std::string document = std::string(kDocument).insert(
+      1,
+      R"("targets": ["sm_100a"], "parameters": {"late": 7}, "candidates": [{"name": "slow", "parameters": {"late": 70}}], )");
+  std::string late = document;
+  late.replace(late.find("\"60 + 30\""), 9, "\"late\"");
+  const Graph form = Graph::parse(late).resolved("sm_100a", "slow");
+  CHECK(form.instructions[1].latency == 70);
+  const tj::graph::Graph graph = tj::ops::read_graph(form.json(), "p");
+  const auto costs = tj::tools::costs_of(graph, {{0, {}, {}}, {1, 9, 111}, {2, {}, {}}, {3, 130, {}}}, late);
+  const Graph measured = Graph::parse(tj::tools::with_costs(late, form.json(), "p", costs));
+  CHECK((measured.candidates.empty() && measured.targets.empty() && measured.parameters.empty()));
+  CHECK(measured.json().find("\"sm_100a\"") != std::string::npos);
+  CHECK(measured.instructions[1].latency == 111);
+  CHECK(measured.instructions[1].expressions.empty());
+  CHECK(measured.instructions[2].latency == 30);
+  CHECK(measured.instructions[3].cycles == 130);
+}
+
+TEST_CASE("the run of a user's graph says its form") {
+  const TriedProduct product("0");
+  std::ostringstream err;
+  const auto op = tj::tools::read_graph_op("tj-bench", {product.path(), ""}, err);
+  for (const char* name : {"two", "three"}) {
+    tj::tools::TimelineProblem problem;
+    problem.target = "model:sm_80";
+    problem.flags["candidate"] = {name};
+    problem.graph = op.get();
+    const tj::tools::RecordedRun run = tj::tools::run_recorded(problem, tj::support::Log(tj::LogLevel::off, {}));
+    CHECK(run.candidate == name);
+    const Graph form = Graph::parse(run.form), wanted = Graph::parse(tj::testing::read_bytes(product.path()));
+    CHECK(form.json() == wanted.resolved("sm_80", name).json());
+  }
 }

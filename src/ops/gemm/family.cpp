@@ -118,9 +118,14 @@ void refuse_gemm_rung(const GemmRung& rung, const arch::Arch& arch) {
   const arch::Arch* other = arch::find(cat(arch.name, "a"));  // the same card's, with instructions of its own
   const GemmFamily* family = other == nullptr ? nullptr : find_gemm_family(*other);
   const bool serves = family != nullptr && family->rung_tile != nullptr;
+  std::string elsewhere;
+  for (const arch::Arch* each : arch::all())
+    if (const GemmFamily* of = find_gemm_family(*each); of != nullptr && of->rung_tile != nullptr)
+      elsewhere += (elsewhere.empty() ? "" : ", ") + each->name;
   refuse("gemm", Code::unsupported,
-         cat("rung is ", rung.name, "; allowed on ", arch.name, ": 0 (none)",
-             serves ? cat("; TJ_TARGET=", other->name, " has v1 to ", kGemmRungs[kGemmOwnRung].name) : ""));
+         cat("rung is ", rung.name, "; allowed on ", arch.name, ": 0 (none); ",
+             serves ? cat("TJ_TARGET=", other->name, " has v1 to ") : cat("targets with all rungs, v1 to "),
+             kGemmRungs[kGemmOwnRung].name, serves ? "" : cat(": ", elsewhere)));
 }
 
 void gemm_require(const GemmKernel& kernel, const arch::Arch& arch) {

@@ -65,6 +65,17 @@ bool fits(const GemmKernel& kernel) {
          !(kernel.parts && (kernel.rung != kNoGemmRung || kernel.walk == WalkChoice::split));
 }
 
+/// The last rung takes its tile from the arch. Until then some tile that serves the kernel stands for it: 8-bit
+/// operands have tiles of their own.
+void give_last_rung_a_tile(GemmKernel& kernel) {
+  for (int tile = 0; kernel.rung == kGemmOwnRung && !fits(kernel) && tile < static_cast<int>(gemm_tiles().size());
+       ++tile) {
+    GemmKernel other = kernel;
+    other.tile = tile;
+    if (fits(other)) kernel.tile = tile;
+  }
+}
+
 /// Adds the kernels that large products of each kind take on the arch, for combinations without --tile.
 void add_large(std::vector<GemmKernel>& kernels, const arch::Arch& arch) {
   std::vector<GemmKernel> kinds;
@@ -116,8 +127,8 @@ void refuse_quantised(const GemmKernel& kernel) {
     fail(Stage::argument, Code::unsupported, "--parts is 'true' with --walk split; both cut K: leave one of them out");
   if (const auto rung = given.find("rung"); narrow && rung != given.end())
     fail(Stage::argument, Code::unsupported,
-         cat("--rung is '", joined(rung->second), "'; allowed with --dtype ", to_string(kernel.dtype),
-             ": leave it out"));
+         cat("--rung is '", joined(rung->second), "'; allowed with --dtype ", to_string(kernel.dtype), ": ",
+             kGemmRungs[kGemmOwnRung].name));
   if (narrow && (kernel.left_mn || kernel.right_mn))
     fail(Stage::argument, Code::unsupported,
          cat(kernel.left_mn ? "--a-major is 'm'" : "--b-major is 'n'", "; allowed with --dtype ",
@@ -215,6 +226,7 @@ class Gemm final : public Described<GemmArgs, gemm_from_c> {
     std::vector<Request> list;
     std::optional<Error> unserved;
     for (GemmKernel& kernel : kernels) {
+      give_last_rung_a_tile(kernel);
       if (kernel.rung == kGemmOwnRung && !fits(kernel)) continue;
       try {
         if (kernel.rung != kNoGemmRung) set_gemm_rung(kernel, kernel.rung, arch);

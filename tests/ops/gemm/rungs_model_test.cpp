@@ -188,6 +188,24 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("e4m3 has the last rung alone, in calls and in tools") {
+  const arch::Arch& arch = *arch::find("sm_90a");
+  GemmConfig config;
+  config.dtype = DType::e4m3;
+  config.out = DType::bf16;
+  const ops::Kernel last = ops::rung_kernel(ops::gemm_op(), ops::gemm_problem_key(config), 10, arch);
+  const ops::Flags flags{{"rung", {"v10"}}, {"dtype", {"e4m3"}}, {"out", {"bf16"}}};
+  const auto requests = ops::gemm_op().requests_for(flags, arch);
+  REQUIRE(requests.size() == 1);
+  CHECK(requests.front().name == ops::gemm_op().request_of(last).name);
+  CHECK(!ops::gemm_op().trials(flags, arch).empty());
+  const std::string refused =
+      testing::error_of([&] {
+        ops::gemm_op().requests_for({{"rung", {"v8"}}, {"dtype", {"e4m3"}}, {"out", {"bf16"}}}, arch);
+      }).message;
+  CHECK_MESSAGE(refused.find("--rung is 'v8'; allowed with --dtype e4m3: v10") != std::string::npos, refused);
+}
+
 TEST_CASE("in tensor memory the last rung multiplies in pairs of blocks, each of two consumers, where d has the rows") {
   for (const char* name : {"sm_100a", "sm_103a"})
     for (const auto& [m, n, k] : {std::array{128, 128, 128},
@@ -213,12 +231,13 @@ TEST_CASE("an arch without the ladder refuses every rung by name, the last one t
   struct Row {
     const char *name, *next;
   };
+  constexpr const char* kElsewhere = "; targets with all rungs, v1 to v10: sm_90a, sm_100a, sm_103a";
   for (const Row& row : {Row{"sm_100", "; TJ_TARGET=sm_100a has v1 to v10"},
                          {"sm_103", "; TJ_TARGET=sm_103a has v1 to v10"},
-                         {"sm_120a", ""},
-                         {"sm_80", ""},
-                         {"gfx1100", ""},
-                         {"gfx1201", ""}}) {
+                         {"sm_120a", kElsewhere},
+                         {"sm_80", kElsewhere},
+                         {"gfx1100", kElsewhere},
+                         {"gfx1201", kElsewhere}}) {
     const std::string name = row.name, next = row.next;
     const arch::Arch& arch = *arch::find(name);
     CAPTURE(name);
