@@ -32,6 +32,7 @@ constexpr FactLimits kAll[] = {
     {"copy_outside_row_cycles", 0, kMostKbCycles},
     {"copy_partial_row_cycles", 0, kMostKbCycles},
     {"crowded_copy_cycles_per_kb", 0.1, kMostKbCycles},
+    {"direct_end_cycles", 0, kMostLongCycles},
     {"exchange_cycles", 0, kMostCycles},
     {"exchange_cycles_per_kb", 0.1, kMostKbCycles},
     {"exp2_per_cycle", kLeastRate, kMostRate},
@@ -52,6 +53,7 @@ constexpr FactLimits kAll[] = {
     {"matrix_lane_share", 0, 1},
     {"matrix_least_cycles", 0, kMostCycles},
     {"memory_bytes_per_cycle", kLeastRate, kMostBytes},
+    {"memory_slot_cycles", 0, kMostLongCycles},
     {"minmax_operands", 2, 3, true, true},
     {"minmax_per_cycle", kLeastRate, kMostRate},
     {"more_piece_sum_cycles", 0, kMostCycles},
@@ -79,12 +81,14 @@ constexpr FactLimits kAll[] = {
     {"staged_end_cycles", 0, kMostLongCycles},
     {"staged_store_cycles", 0, kMostCycles},
     {"sustained_copy_bytes_per_cycle", kLeastRate, kMostBytes},
+    {"swapped_wide_store_cycles", 0, kMostCycles},
     {"tensor_memory_bytes_per_cycle", kLeastRate, kMostRate},
     {"thread_copy_cycles_per_kb", 0.1, kMostKbCycles},
     {"thread_copy_latency_cycles", 0, kMostCycles},
     {"tile_piece_cycles", 0, kMostLongCycles},
     {"tile_turn_cycles", 0, kMostLongCycles},
     {"unaligned_copy_bytes_per_cycle", kLeastRate, kMostBytes},
+    {"wide_store_cycles", 0, kMostCycles},
 };
 
 }  // namespace

@@ -42,8 +42,11 @@ std::map<std::string, Fact> cut_facts(const std::string& apart, const std::strin
   };
 }
 
-/// Facts of launches' begins and of tiles' ends. now, spread: sources of joint_facts.
+/// Facts of launches' begins, of tiles' ends and of rings. now, spread: sources of joint_facts.
 std::map<std::string, Fact> end_facts(const std::string& now, const std::string& spread) {
+  const std::string slots =
+      "steps by hand over 30 sizes of tj-warm --tune --op gemm, f16 and bf16, H200, 2026-11-30 (tests/gpu/MEASURED.md, "
+      "Slots and stores)";
   return {
       {"tile_turn_cycles",
        {91.5,
@@ -52,7 +55,23 @@ std::map<std::string, Fact> end_facts(const std::string& now, const std::string&
       {"fragment_store_cycles", {52, now + ", beside what the writes of all SMs take"}},
       {"staged_store_cycles", {18, spread}},
       {"scattered_store_cycles", {300, now}},
-      {"row_store_cycles", {45, "estimate: a warp of its own stores beside the next tile"}},
+      {"row_store_cycles",
+       {140,
+        "compare.py --op gemm, seeds 903999988 and 379451525, H200, 2026-11-30, what four products with rows of d at "
+        "odd "
+        "places and short K take beyond all else, for a row of a tile: 1625 x 2042 x 384 in 144x192x64s (18.4 us) 155, "
+        "1216 x 4094 x 512 in 112x192x64s (27.4) 139, 1788 x 5118 x 496 in 96x192x64s (48.9) 130, 5829 x 1017 x 1024 "
+        "in "
+        "192x128x64 (31.2) 170"}},
+      {"wide_store_cycles", {30, slots + "; 15 to 45 predict alike. sm_90 takes 21"}},
+      {"swapped_wide_store_cycles", {90, slots + "; 70 to 110 predict alike. They are twice as many instructions"}},
+      {"memory_slot_cycles",
+       {2600,
+        "96 x 5120 x 17920, tj-warm --tune --op gemm --dtype f16 --tune-limit 60, H200, 2026-11-30: an iteration takes "
+        "2880 to 3360 cycles over the slots of its ring in seven tiles of 4 to 8 slots; less what other limits add. "
+        "2300 "
+        "to 2900 predict alike"}},
+      {"direct_end_cycles", {600, slots + "; 300 to 900 predict alike"}},
       {"staged_end_cycles", {900, now}},
       {"hidden_launch_cycles", {1200, spread + " gives 650, which takes 128 tiles at 512^3 (3.1 us) and not 64 (2.7)"}},
       {"lone_memory_bytes_per_cycle", {35, now + ": 14 x 10240 x 8192 takes 52 us in 160 tiles of 64 columns"}},
@@ -96,7 +115,8 @@ std::map<std::string, Fact> joint_facts() {
        {10.75,
         "tj-warm --tune --op gemm --dtype f16 of 104 sizes drawn with seeds 20261123 and 20261124, all tiles, on an "
         "H200, 2026-11-23: one wave; gemm_predict.py's loops gave 13 to 17, with what SMs share in it"}},
-      {"crowded_copy_cycles_per_kb", {15, now + "; 64 x 256 alone copies a KB in 14"}},
+      {"crowded_copy_cycles_per_kb",
+       {14.5, now + ": 64 x 256 alone copies a KB in 14, and fits without memory_slot_cycles gave 15"}},
       {"multicast_copy_factor", {1.18, apart + "; main loops alone gave 1.1 (gemm_predict.py)"}},
       {"product_group_cycles", {43, spread + "; few tiles alone: 20 to 87, most of them 35 to 75"}},
       {"busy_clock_ghz", {1.733, apart}},

@@ -174,7 +174,7 @@ TEST_CASE("tools are told where each fact comes from") {
   CHECK(kind(shipped, "clock_ghz").empty());
   CHECK(has(kind(shipped, "copy_latency_cycles"), "measured: tests/gpu/node_cycles.py"));
   CHECK(has(kind(shipped, "matrix_flops_per_cycle"), "document: NVIDIA H100"));
-  CHECK(has(kind(shipped, "row_store_cycles"), "estimate: estimate"));
+  CHECK(has(kind(shipped, "row_read_cycles"), "estimate: estimate"));
   CHECK(has(kind(*arch::find("gfx1100"), "tile_turn_cycles"), "guess: "));
   CHECK(arch::fact_origins(shipped).size() == shipped.facts.size());
 }

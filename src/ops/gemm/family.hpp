@@ -35,6 +35,8 @@ struct GemmCopyRates {
   double hidden_launch_cycles = 0;  ///< of a launch's start, where blocks begin beside the launch before
   /// One SM's rate from memory while others have no tile. 0: that of all of them together.
   double lone_memory_bytes_per_cycle = 0;
+  /// From a slot's copy to its next one, where it comes from memory while all SMs read. 0: nobody has measured it.
+  double memory_slot_cycles = 0;
   double kb_power_cycles = 0;  ///< of an SM at the power limit, for a KB of copies
   /// The thread that asks for an operand's copies takes so long in each iteration; shared: where blocks share them. 0:
   /// nobody has measured it.
@@ -51,15 +53,18 @@ struct GemmCopyRates {
 /// How long a tile's end takes for each sum of a thread, by the ways of d out of the registers. Where nobody has
 /// measured them, fragment_store_cycles stands for all.
 struct GemmStoreRates {
-  double staged_cycles = 0;      ///< into shared memory; what goes on from there does so beside the next tile
-  double staged_end_cycles = 0;  ///< of the last tile more, until that is in memory
-  double scattered_cycles = 0;   ///< to rows that begin between multiples of 16 bytes
-  double row_cycles = 0;         ///< the same, through shared memory by one warp
-  double piece_cycles = 0;       ///< of a block that leaves one piece of a tile and adds another
-  double piece_sum_cycles = 0;   ///< of it, for each sum of a thread more
-  double slice_cycles = 0;       ///< of a block that adds what others of its cluster have sent
-  double slice_sum_cycles = 0;   ///< of it, for each sum of a thread and each other block more
-  double apart_factor = 1;       ///< of a byte from L2 where blocks are at different iterations of their tiles
+  double staged_cycles = 0;        ///< into shared memory; what goes on from there does so beside the next tile
+  double staged_end_cycles = 0;    ///< of the last tile more, until that is in memory
+  double direct_end_cycles = 0;    ///< of the last tile more where stores from registers bring it to memory
+  double scattered_cycles = 0;     ///< to rows that begin between multiples of 16 bytes
+  double wide_cycles = 0;          ///< of 32 bits, from registers
+  double swapped_wide_cycles = 0;  ///< the same of swapped tiles, which store each sum by itself
+  double row_cycles = 0;           ///< of one warp that brings rows from shared memory to such rows, for each of them
+  double piece_cycles = 0;         ///< of a block that leaves one piece of a tile and adds another
+  double piece_sum_cycles = 0;     ///< of it, for each sum of a thread more
+  double slice_cycles = 0;         ///< of a block that adds what others of its cluster have sent
+  double slice_sum_cycles = 0;     ///< of it, for each sum of a thread and each other block more
+  double apart_factor = 1;         ///< of a byte from L2 where blocks are at different iterations of their tiles
   /// A block that adds several pieces takes so long for each sum of a thread and each piece but one.
   double more_piece_sum_cycles = 0;
 };
@@ -81,6 +86,8 @@ struct GemmFamily {
   std::int64_t (*iteration_cycles)(const GemmTile& tile, const arch::Arch& arch, bool scaled);
   /// Sums that a thread stores at a tile's end.
   double (*thread_sums)(const GemmTile& tile, const arch::Arch& arch);
+  /// Slots of the rings that operands come into; d: does it leave through shared memory? Null: nobody asks.
+  int (*ring_slots)(const GemmTile& tile, bool d, const arch::Arch& arch) = nullptr;
   /// Does a block store a tile under the next one's loop? Null: none does.
   bool (*stores_beside)(const GemmTile& tile, const arch::Arch& arch) = nullptr;
   /// An SM draws no more of memory's rates than its share.

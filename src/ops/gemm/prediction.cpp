@@ -26,7 +26,8 @@ double off_lines(std::int64_t row_elements, const GemmTile& tile) {
 /// that share a copy read it once. Rows that end 64 bytes behind a line make half of them so, at 16 bytes 7 of 8.
 double unaligned_bytes(const GemmSizes& sizes, const GemmKernel& kernel, const GemmTile& tile, double iterations) {
   const double rows = off_lines(kernel.left_mn ? sizes.m : sizes.k, tile) *
-                          static_cast<double>(std::min<std::int64_t>(sizes.m, tile.block_m)) / tile.cluster_n +
+                          static_cast<double>(std::min<std::int64_t>(sizes.m, tile.left_rows(kernel.left_mn))) /
+                          tile.cluster_n +
                       off_lines(kernel.right_mn ? sizes.n : sizes.k, tile) *
                           static_cast<double>(std::min<std::int64_t>(sizes.n, tile.block_n)) / tile.cluster_m;
   return rows * tile.block_k * tile.element_bytes * iterations;
@@ -66,7 +67,7 @@ double partial_cycles(std::int64_t size, bool mn_major, int block, int parts, co
 /// read once, and arrive more slowly; of a pair, each block brings half of b.
 double copy_cycles(const GemmSizes& sizes, const GemmKernel& kernel, const GemmTile& tile, const GemmRates& rates) {
   const int columns = own_columns(kernel, tile, rates);
-  const std::int64_t inside_a = std::min<std::int64_t>(sizes.m, tile.block_m),
+  const std::int64_t inside_a = std::min<std::int64_t>(sizes.m, tile.left_rows(kernel.left_mn)),
                      inside_b = std::min<std::int64_t>(sizes.n, columns);
   const double outside = rows_outside(inside_a, kernel.left_mn, tile.block_m, tile.cluster_n) +
                          rows_outside(inside_b, kernel.right_mn, columns, tile.cluster_m);
@@ -116,7 +117,9 @@ GemmPath joint_path(const GemmSizes& sizes, const GemmKernel& kernel, const Gemm
                    across / tile.cluster_n / read_at_once(std::min(near / near_rows, across / tile.cluster_n), rates),
                reads_b = down / tile.cluster_m / read_at_once(near_rows, rates);
   const double columns = tile.block_n / own_columns(kernel, tile, rates);
-  const double rows = m * reads_a + n * reads_b / columns;
+  // Boxes of 64 rows bring low tiles some of the next one's.
+  const double brought = m + (down - 1) * (tile.left_rows(kernel.left_mn) - tile.block_m),
+               rows = brought * reads_a + n * reads_b / columns;
   // Each block fills its own: nothing is read that others could share. Example: 100 x 3072 x 5120 takes 27 us in
   // 88x64x128s and 14 in 80x64x128s (H200, 2026-11-29). 76 rows of 176 are filled there, 20 of 120 here.
   const double outside =
@@ -125,7 +128,7 @@ GemmPath joint_path(const GemmSizes& sizes, const GemmKernel& kernel, const Gemm
   const int row_bytes = tile.block_k * tile.element_bytes;
   const double at_once = static_cast<double>(sizes.batch) * tile.cluster_k;
   const double bytes = at_once * rows * row_bytes, fills = at_once * outside * row_bytes / kLineBytes;
-  const double apart = at_once * row_bytes * (m * across / tile.cluster_n + n * down / tile.cluster_m / columns);
+  const double apart = at_once * row_bytes * (brought * across / tile.cluster_n + n * down / tile.cluster_m / columns);
   return {bytes, bytes / rates.joint_bytes_per_cycle + fills / rates.joint_outside_rows_per_cycle,
           apart / rates.joint_bytes_per_cycle + fills / rates.joint_outside_rows_per_cycle};
 }
@@ -183,7 +186,8 @@ GemmPrediction::GemmPrediction(const GemmSizes& sizes, const GemmKernel& kernel,
       stores_beside_(rates.stores_beside[static_cast<std::size_t>(tile)]),
       matrix_(static_cast<double>(
           (kernel.scales == Scales::tensor ? rates.matrix : rates.scaled)[static_cast<std::size_t>(tile)])),
-      rows_(static_cast<double>(sizes.m)) {
+      rows_(static_cast<double>(sizes.m)),
+      slots_(rates.slots[static_cast<std::size_t>(tile)]) {
   const auto m = static_cast<double>(sizes.m), n = static_cast<double>(sizes.n),
              batch = static_cast<double>(sizes.batch);
   elements_ = stored_ * m * n * batch;
@@ -221,18 +225,34 @@ double GemmPrediction::end_cycles(int parts) const { return store_cycles(parts) 
 double GemmPrediction::store_cycles(int parts) const {
   const bool wide = out_bytes_ == size_of(DType::f32) || parts > 1;
   const GemmStoreRates& stores = rates_.stores;
-  if (parts == 1 && store_ == gemm::kRows && stores.row_cycles > 0)
-    return rates_.turn_cycles + sums_ * stores.row_cycles;
   if (parts == 1 && (store_ != gemm::kDirect || out_bytes_ == 1) && stores.staged_cycles > 0)
     return rates_.turn_cycles + sums_ * stores.staged_cycles;
   if (parts == 1 && scattered_ && stores.scattered_cycles > 0)
     return rates_.turn_cycles + sums_ * stores.scattered_cycles;
-  const double alone = stored_ * static_cast<double>(cycles_[wide ? 1 : 0].end);
+  const double sum = tile_.swapped ? stores.swapped_wide_cycles : stores.wide_cycles;
+  const double alone =
+      wide && sum > 0 ? rates_.turn_cycles + sums_ * sum : stored_ * static_cast<double>(cycles_[wide ? 1 : 0].end);
   if (path_.cycles <= 0) return alone;
   const double bytes =
       stored_ * std::min<double>(rows_, tile_.block_m) * tile_.block_n * (wide ? size_of(DType::f32) : out_bytes_);
   const double blocks = std::min(clusters_ * parts, places_) * tile_.blocks();
   return alone + bytes * blocks / (rates_.memory_bytes_per_cycle * rates_.slowed);
+}
+
+/// A consumer's rows of d, where one warp brings them from shared memory: it does so beside the next tile's loop. Its
+/// loads of a row come before its stores, and a row's before the next one's.
+double GemmPrediction::put_cycles(int parts) const {
+  if (parts > 1 || store_ != gemm::kRows) return 0;
+  return std::min<double>(rows_, tile_.swapped ? tile_.block_m : tile_.consumer_rows()) * rates_.stores.row_cycles;
+}
+
+/// An iteration by how many copies are under way: a slot's next copy begins when the one before has come and was read.
+/// Example: 96 x 5120 x 17920 takes 53.9 us in five slots of 96x64x128s and 62.7 in four of 112x64x128s, which bring as
+/// much, and 70.0 in eight of half as much (64x80x64); 51 to 54 were predicted without this (H200, 2026-11-30). Nobody
+/// timed 8-bit elements for it.
+double GemmPrediction::slot_cycles(int parts, bool cached) const {
+  const int slots = slots_[parts == 1 && store_ != gemm::kDirect ? 1 : 0];
+  return cached || slots == 0 || tile_.reads || tile_.promotes() ? 0 : rates_.memory_slot_cycles / slots;
 }
 
 /// The last of the blocks that do a tile together gets the others' sums, and adds them.
@@ -249,7 +269,10 @@ double GemmPrediction::start_cycles(int parts) const {
   const double tiles = clusters_ * parts;
   double hidden = std::ceil(tiles / places_) >= kManyWaves && tile_.blocks() > 1 ? rates_.hidden_start_cycles : 0;
   if (2 * tiles <= places_) hidden += rates_.hidden_launch_cycles;
-  const double last = parts == 1 && store_ != gemm::kDirect ? rates_.stores.staged_end_cycles : 0;
+  const double last = parts > 1                 ? 0
+                      : store_ == gemm::kRows   ? put_cycles(parts)
+                      : store_ == gemm::kDirect ? rates_.stores.direct_end_cycles
+                                                : rates_.stores.staged_end_cycles;
   return static_cast<double>(cycles_[0].start) + last - hidden;
 }
 
@@ -277,7 +300,8 @@ double GemmPrediction::cycles(int parts) const {
   // One of several blocks on an SM stores while another multiplies. A block that has room for the next tile's sums does
   // both.
   const auto by_iterations = [&](double iteration) {
-    const double loop = iterations * iteration, alone = stores_beside_ ? std::max(0.0, end - loop) : end;
+    const double loop = iterations * iteration,
+                 alone = (stores_beside_ ? std::max(0.0, end - loop) : end) + std::max(0.0, put_cycles(parts) - loop);
     return wide_loop() * waves * loop + (std::ceil(waves / beside_) - 1) * alone;
   };
   // Each operand read once, the result written once; or the sums of each part.
@@ -289,7 +313,8 @@ double GemmPrediction::cycles(int parts) const {
   const double by_memory = idle * compulsory / (cached ? rates_.cache_bytes_per_cycle : rates_.memory_bytes_per_cycle);
   double work = 0;
   if (path_.cycles > 0) {
-    work = waves_cycles(by_iterations(own_), parts, by_memory, compulsory, cached);
+    work =
+        waves_cycles(by_iterations(std::max(own_, slot_cycles(parts, cached))), parts, by_memory, compulsory, cached);
   } else {
     const bool sustained = waves > 1 && by_iterations(own_) > by_memory;
     work = std::max({by_iterations(sustained ? shared_ : own_), by_memory, lines_ * iterations * parts});
@@ -313,9 +338,11 @@ double GemmPrediction::split_cycles() const {
   const GemmStoreRates& stores = rates_.stores;
   double work = std::max({iterations * (tiles > 1 ? shared_ : own_) * beside_ + per_tile, by_memory, lines});
   if (path_.cycles > 0)
-    work = joined(loop_sixths(iterations * own_ * beside_ + per_tile, iterations * matrix_ * beside_,
-                              static_cast<double>(blocks_), path_.apart_cycles * stores.apart_factor) +
-                  sixth(by_memory) + sixth(lines));
+    work = joined(
+        loop_sixths(iterations * std::max(own_, slot_cycles(1, compulsory <= rates_.cache_bytes)) * beside_ + per_tile,
+                    iterations * matrix_ * beside_, static_cast<double>(blocks_),
+                    path_.apart_cycles * stores.apart_factor) +
+        sixth(by_memory) + sixth(lines));
   const double most =
                    std::min(places / clusters_, static_cast<double>(blocks_) / graph::kLeastPiece),  // others' pieces
       of_sum = stores.piece_sum_cycles + std::max(0.0, std::ceil(most) - 1) * stores.more_piece_sum_cycles;

@@ -49,6 +49,7 @@ GemmRates gemm_rates_of(const arch::Arch& arch) {
   rates.row_read_cycles = copies.row_read_cycles;
   rates.hidden_launch_cycles = copies.hidden_launch_cycles;
   rates.lone_memory_bytes_per_cycle = copies.lone_memory_bytes_per_cycle;
+  rates.memory_slot_cycles = copies.memory_slot_cycles;
   if (arch.cluster_groups > 0) rates.near_sms = static_cast<double>(arch.sm_count) / arch.cluster_groups;
   rates.near_share = copies.near_share;
   if (arch.has_fact("busy_clock_ghz")) rates.slowed = arch.clock_ghz / arch.fact("busy_clock_ghz");
@@ -62,6 +63,8 @@ GemmRates gemm_rates_of(const arch::Arch& arch) {
     rates.matrix[t] = family.iteration_cycles(tile, arch, false);
     rates.scaled[t] = family.iteration_cycles(tile, arch, true);
     rates.stores_beside[t] = family.stores_beside != nullptr && family.stores_beside(tile, arch);
+    if (family.ring_slots != nullptr)
+      rates.slots[t] = {family.ring_slots(tile, false, arch), family.ring_slots(tile, true, arch)};
     for (const int out : {0, 1})
       rates.cycles[t][static_cast<std::size_t>(out)] = gemm_tile_cycles(tile, 2 + 2 * out, family, arch);
   }

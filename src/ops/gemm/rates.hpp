@@ -26,10 +26,10 @@ struct GemmRates {
   double copy_latency_cycles = 0, next_launch_cycles = 0;
   double joint_bytes_per_cycle = 0, joint_outside_rows_per_cycle = 0, hidden_start_cycles = 0, kb_power_cycles = 0,
          issue_cycles = 0, shared_issue_cycles = 0, slice_copy_factor = 1, shared_slice_copy_factor = 1,
-         row_read_cycles = 0, hidden_launch_cycles = 0,
-         lone_memory_bytes_per_cycle = 0;  ///< GemmCopyRates
-  double near_sms = 1;                     ///< of a group whose reads L2 may answer at once
-  double near_share = 0;                   ///< GemmCopyRates
+         row_read_cycles = 0, hidden_launch_cycles = 0, lone_memory_bytes_per_cycle = 0,
+         memory_slot_cycles = 0;  ///< GemmCopyRates
+  double near_sms = 1;            ///< of a group whose reads L2 may answer at once
+  double near_share = 0;          ///< GemmCopyRates
   GemmStoreRates stores;
   std::array<double, 5> activation_cycles{};  ///< of an SM, for an element, by Activation
   double turn_cycles = 0;                     ///< of a tile's end, whichever way d takes
@@ -39,6 +39,7 @@ struct GemmRates {
   std::array<std::int64_t, kGemmTileCount> scaled{};  ///< the same with scales of blocks
   std::array<int, kGemmTileCount> beside{};           ///< blocks that share an SM; 0: the arch does not serve the tile
   std::array<bool, kGemmTileCount> stores_beside{};   ///< a block stores a tile under the next one's loop
+  std::array<std::array<int, 2>, kGemmTileCount> slots{};  ///< of rings, without and with d beside them; 0: not known
   std::array<std::array<GemmTileCycles, 2>, kGemmTileCount> cycles{};  ///< by tile, then 16-bit and f32 output
 };
 
@@ -93,6 +94,8 @@ class GemmPrediction {
   double store_cycles(int parts) const;
   double slice_cycles() const;
   double start_cycles(int parts) const;
+  double put_cycles(int parts) const;
+  double slot_cycles(int parts, bool cached) const;
   double loop_sixths(double loop, double busy, double iterations, double path) const;
   double waves_cycles(double loop, double parts, double by_memory, double compulsory, bool cached) const;
 
@@ -111,6 +114,7 @@ class GemmPrediction {
   const bool stores_beside_;
   const double matrix_;  ///< of an iteration
   const double rows_;    ///< of a
+  const std::array<int, 2>& slots_;
   double elements_ = 0, operand_bytes_ = 0, own_ = 0, shared_ = 0, lines_ = 0;
   GemmPath path_;      ///< of an iteration of every tile
   double share_ = 1;   ///< all SMs, over those of the product

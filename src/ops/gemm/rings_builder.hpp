@@ -26,6 +26,12 @@ class GemmRingsBuilder : protected GemmBuilder {
     return slots * (slot_rows + tile.block_n) * row_bytes + kGemmBarrierBytes + beside + slices <=
            machine_of(arch).memory_bytes.at("SMEM");
   }
+  /// Slots that a ring gets where a consumer's products of an iteration hold the unit for `held` cycles; 0: none fit.
+  static int ring_slots(const GemmTile& tile, int slot_rows, std::int64_t beside, int held, const arch::Arch& arch) {
+    int slots = most_slots(tile, held);
+    while (slots > 0 && !rings_fit(tile, slots, slot_rows, beside, arch)) --slots;
+    return slots;
+  }
   /// The way of d out of the registers: `store`, where the `elements` of d that pass through shared memory leave room
   /// for the rings, else straight from registers.
   static int fitting_store(const GemmKernel& kernel, int store, int slots, int slot_rows, int elements,
@@ -129,13 +135,13 @@ class GemmRingsBuilder : protected GemmBuilder {
   };
   /// Where sums are promoted, nothing runs beside the search for the next slot. Four long iterations are time enough
   /// for copies.
-  int most_slots() const {
-    return tile_.promotes() && tile_.consumers() * product_.held >= kLongIteration ? kFewSlots : kMostSlots;
+  static int most_slots(const GemmTile& tile, int held) {
+    return tile.promotes() && tile.consumers() * held >= kLongIteration ? kFewSlots : kMostSlots;
   }
   /// A copy of `rows` rows into a ring of its own with room for `slot_rows`.
   int load(const char* name, const char* ring, int rows, int slot_rows, const Sharers& sharers) {
     const std::int64_t row_bytes = std::int64_t{tile_.block_k} * tile_.element_bytes, bytes = rows * row_bytes;
-    value(ring, slot_rows * row_bytes, Scope::iteration, kLeastSlots, most_slots());
+    value(ring, slot_rows * row_bytes, Scope::iteration, kLeastSlots, most_slots(tile_, product_.held));
     if (rows < slot_rows) last_value().copied_bytes = bytes;
     last_value().shared_by = sharers.count;
     last_value().shared_stride = sharers.stride;

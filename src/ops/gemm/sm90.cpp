@@ -92,7 +92,11 @@ const arch::Needs& kNeeds = support::lasting<arch::Needs>({{"TC", "TMA"},
                                                             "near_read_share",
                                                             "row_read_cycles",
                                                             "row_store_cycles",
+                                                            "wide_store_cycles",
+                                                            "swapped_wide_store_cycles",
+                                                            "memory_slot_cycles",
                                                             "staged_end_cycles",
+                                                            "direct_end_cycles",
                                                             "hidden_launch_cycles",
                                                             "lone_memory_bytes_per_cycle"},
                                                            {"sm90"}});
@@ -154,11 +158,11 @@ int slot_rows(const GemmTile& tile, bool left_mn) {
   return tile.swapped ? tile.left_rows(left_mn) : tile.consumers() * kRowsPerConsumer;
 }
 
-/// Elements of d that a consumer hands over. Rows of swapped tiles are written by sixteens.
-int handed_over(const GemmTile& tile, const GemmKernel& kernel) {
+/// Elements of d that a consumer hands over, of so many columns. Rows of swapped tiles are written by sixteens.
+int handed_over(const GemmTile& tile, int columns) {
   constexpr int kSixteen = 16;
   return tile.swapped ? (tile.block_m + kSixteen - 1) / kSixteen * kSixteen * tile.consumer_rows()
-                      : std::min(kRowsPerConsumer, tile.block_m) * static_cast<int>(kernel.columns(tile.block_n));
+                      : std::min(kRowsPerConsumer, tile.block_m) * columns;
 }
 
 bool fits(const GemmTile& tile) {
@@ -191,6 +195,7 @@ GemmCopyRates copy_rates(const arch::Arch& arch) {
           .hidden_start_cycles = arch.overlapped_launch ? arch.fact("cluster_start_cycles") : 0,
           .hidden_launch_cycles = arch.overlapped_launch ? arch.fact("hidden_launch_cycles") : 0,
           .lone_memory_bytes_per_cycle = arch.fact("lone_memory_bytes_per_cycle"),
+          .memory_slot_cycles = arch.fact("memory_slot_cycles"),
           .kb_power_cycles = arch.fact("copied_kb_power_cycles"),
           .issue_cycles = arch.fact("copy_issue_cycles"),
           .shared_issue_cycles = arch.fact("shared_copy_issue_cycles"),
@@ -203,7 +208,10 @@ GemmCopyRates copy_rates(const arch::Arch& arch) {
 GemmStoreRates store_rates(const arch::Arch& arch) {
   return {.staged_cycles = arch.fact("staged_store_cycles"),
           .staged_end_cycles = arch.fact("staged_end_cycles"),
+          .direct_end_cycles = arch.fact("direct_end_cycles"),
           .scattered_cycles = arch.fact("scattered_store_cycles"),
+          .wide_cycles = arch.fact("wide_store_cycles"),
+          .swapped_wide_cycles = arch.fact("swapped_wide_store_cycles"),
           .row_cycles = arch.fact("row_store_cycles"),
           .piece_cycles = arch.fact("tile_piece_cycles"),
           .piece_sum_cycles = arch.fact("piece_sum_cycles"),
@@ -221,6 +229,15 @@ class Builder : GemmRingsBuilder {
 
   static bool rings_fit(const GemmTile& tile, const arch::Arch& arch) {
     return GemmRingsBuilder::rings_fit(tile, least_slots(tile), slot_rows(tile, false), 0, arch);
+  }
+  /// Slots of the rings, with so many bytes of d beside them.
+  static int slots(const GemmTile& tile, std::int64_t beside, const arch::Arch& arch) {
+    return ring_slots(
+        tile, slot_rows(tile, false), beside,
+        Multiplier(Multiplier::Way::warpgroup, arch)
+            .product(2.0 * tile.consumer_rows() * tile.sum_columns() * tile.block_k, tile.block_k, tile.element_bytes)
+            .held,
+        arch);
   }
   Candidate build(double iterations) {
     const Operands ab = operands(slot_rows(tile_, kernel_.left_mn));
@@ -252,7 +269,7 @@ class Builder : GemmRingsBuilder {
   static int store_of(const GemmKernel& kernel, const arch::Arch& arch) {
     const GemmTile& tile = tile_of(kernel);
     return fitting_store(kernel, gemm_store(kernel), kUsualSlots, slot_rows(tile, kernel.left_mn),
-                         tile.consumers() * handed_over(tile, kernel), arch);
+                         tile.consumers() * handed_over(tile, static_cast<int>(kernel.columns(tile.block_n))), arch);
   }
   void consumer(int c, const Operands& ab) {
     const int begin = add(numbered("Consumer", "begin", c, Scope::tile_begin));
@@ -263,7 +280,7 @@ class Builder : GemmRingsBuilder {
     if (tile_.promotes()) registers = std::max(registers, sums + partial_registers(sums) + kLoopRegisters);
     if (tile_.promotes()) return promoted(c, begin, registers, ab);
     const int mma = product("Consumer", c, registers);
-    const int store = end_of_tile(last(c), handed_over(tile_, kernel_));
+    const int store = end_of_tile(last(c), handed_over(tile_, static_cast<int>(kernel_.columns(tile_.block_n))));
     edge(begin, mma, 0, 0, false);
     reads(mma, ab);
     follows(mma);
@@ -292,7 +309,7 @@ class Builder : GemmRingsBuilder {
     const int scales = kernel_.scales == Scales::tensor
                            ? -1
                            : bring_scales(c, tile_.takes_turns() ? products.front() : products.back());
-    const int store = end_of_tile(last(c), handed_over(tile_, kernel_));
+    const int store = end_of_tile(last(c), handed_over(tile_, static_cast<int>(kernel_.columns(tile_.block_n))));
     for (int piece = 0; piece < pieces; ++piece) {
       Node n = numbered("Consumer", body("promote", piece), c);
       busy(n, cycles(sm90_promote_cycles(tile_, arch_) / pieces));
@@ -334,6 +351,11 @@ class Builder : GemmRingsBuilder {
   }
 };
 
+/// Those of a K-major product whose d has 16 bits.
+int ring_slots(const GemmTile& tile, bool d, const arch::Arch& arch) {
+  return Builder::slots(tile, d ? tile.consumers() * handed_over(tile, tile.block_n) * size_of(DType::f16) : 0, arch);
+}
+
 std::vector<Candidate> candidates(const GemmKernel& kernel, const arch::Arch& arch, double iterations) {
   return {Builder(kernel, arch).build(iterations)};
 }
@@ -363,6 +385,7 @@ const GemmFamily& gemm_sm90() {
             return static_cast<double>(tile.consumer_rows()) * tile.sum_columns() /
                    (arch.warps_per_group * arch.warp_size);
           },
+      .ring_slots = ring_slots,
       .gates = true,
       .quantises = true,
       .rung_tile = [](const GemmRung& rung) { return rung.cluster > 1 ? place_of(kClusterTile) : place_of(kRungTile); },

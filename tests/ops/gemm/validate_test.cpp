@@ -177,11 +177,11 @@ TEST_CASE("large products get the large tile, few rows a low one, small products
   CHECK(tile_for(1000, 1000, 1000) == "128x64x64c1x2");  // rows off their lines: two blocks share them
   CHECK(tile_for(524, 5120, 4096) == "176x128x64s");     // three tiles of 176 rows, where five of 128 would be
   CHECK(tile_for(128, 24576, 1536) == "128x64x64");
-  CHECK(tile_for(64, 7168, 2048) == "64x56x128");  // 128 tiles, as many as SMs
+  CHECK(tile_for(64, 7168, 2048) == "64x64x128");  // 112 tiles; 128 of 56 columns would store from registers
   CHECK(tile_for(16, 4096, 4096) == "16x64x128s");
   CHECK(tile_for(1, 8192, 8192) == "16x64x128s");  // memory bounds both: predicted alike, and the larger has fewer ends
-  CHECK(tile_for(17, 4096, 4096) == "24x64x128c1x1x2s");  // 64 tiles, so two blocks do one
-  CHECK(tile_for(141, 4096, 5376) == "72x64x128s");       // swapped: two tiles of 72 rows, where three of 64 would be
+  CHECK(tile_for(17, 4096, 4096) == "24x64x128s");   // 64 tiles; two blocks for each are predicted alike
+  CHECK(tile_for(141, 4096, 5376) == "72x64x128s");  // swapped: two tiles of 72 rows, where three of 64 would be
   CHECK(tile_for(85, 4072, 4088) == "88x64x128s");
   CHECK(tile_for(316, 75962, 4056) == "176x128x64c1x2s");   // two tiles of rows, not three
   CHECK(tile_for(9004, 14336, 4096) != "192x128x64c1x4s");  // many, which lose 13% (H200, 2026-11-26)
