@@ -38,7 +38,7 @@ TEST_CASE("the runtime takes parts where it predicts a gain") {
   shape.bias = true;
   shape.activation = Activation::gelu;
   GemmProblem problem(shape, 700);
-  CHECK(testing::model_runtime().prepare(problem.args).name == "gemm_f16_f32_kk_16x64x128s_parts");
+  CHECK(testing::model_runtime().prepare(problem.args).name == "gemm_f16_f32_kk_16x32x128_parts");
   problem.run(testing::model_runtime(), {DeviceKind::cpu, 0});
   CHECK(problem.problem() == "");
 }
