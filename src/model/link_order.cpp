@@ -92,6 +92,7 @@ void LinkOrder::copy(const Work& work, const std::vector<Row>& rows) {
 
 void LinkOrder::let_go(const Work& work, Span bytes) {
   const Id id = record(work);
+  done_[id].lets_go = true;
   each_known(bytes, [&](Grain& place, std::uintptr_t address) {
     write(work, id, {address, address + kGrain});
     place.of_no_use = true;
@@ -100,12 +101,17 @@ void LinkOrder::let_go(const Work& work, Span bytes) {
 }
 
 void LinkOrder::race(const Work& work, bool writes, const Done& prior, bool wrote, std::uintptr_t address) const {
-  const bool arrives = prior.copies && wrote && !writes, overwrites = work.copies && writes && !wrote;
+  const bool arrives = prior.copies && wrote && !writes,
+             overwrites = work.copies && writes && (!wrote || prior.lets_go);
   fault(cat(work.text, writes ? " writes " : " reads ", place(address),
             arrives      ? " before it has arrived, which "
             : overwrites ? " before it was let go, which "
                          : ", which ",
-            prior.text, wrote ? " has written" : " has read", ", and nothing orders the two: ",
+            prior.text,
+            prior.lets_go ? " does"
+            : wrote       ? " has written"
+                          : " has read",
+            ", and nothing orders the two: ",
             arrives      ? "a wait for the word behind the copy is missing, or the word was told before the copy's end"
             : overwrites ? "who reads has not told that it has read (a release is missing), or nobody has waited for it"
                          : "a wait for a word, or of one stream for another, is missing"));

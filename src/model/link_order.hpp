@@ -70,7 +70,7 @@ class LinkOrder {
     unsigned queue = 0;
     Time time = 0;
     std::string text;
-    bool copies = false;
+    bool copies = false, lets_go = false;
   };
   struct Grain {
     Id writer = 0;

@@ -103,3 +103,35 @@ TEST_CASE("each wait, word, copy and order of streams that is left out, weakened
     }
   }
 }
+
+TEST_CASE("reports say which rank, which segment, and what is missing between whom") {
+  LinkedCalls calls("contiguous", 2);
+  REQUIRE(calls.run(kCalls, 1) == "");
+  const std::vector<LinkWork> works = calls.of_third_call();
+  const auto work = [&](int rank, const char* text) {
+    const auto found = std::find_if(works.begin(), works.end(), [&](const LinkWork& each) {
+      return is_of(each, rank) && testing::has(each.text, text);
+    });
+    REQUIRE(found != works.end());
+    return *found;
+  };
+  // "" where that is said for one of some seeds.
+  const auto says = [&](const LinkWork& of, LinkMutant::Kind kind, const std::vector<std::string>& words) {
+    std::string said;
+    for (std::uint64_t seed = 1; seed <= 12; ++seed) {
+      said = calls.run(kCalls, seed, LinkMutant{of.queue, of.index, kind});
+      const auto in = [&](const std::string& each) { return testing::has(said, each); };
+      if (std::all_of(words.begin(), words.end(), in)) return std::string();
+    }
+    return said;
+  };
+  CHECK(says(work(1, "waits for bytes"), LinkMutant::Kind::left_out,
+             {"rank 1, stream ", ", launch of fmha_", " before it has arrived, which rank 0, stream ",
+              "nothing orders the two: a wait for the word behind the copy is missing"}) == "");
+  CHECK(says(work(1, "ends a turn"), LinkMutant::Kind::mute,
+             {"rank 0, stream ", ", copy of ", " before it was let go, which rank 1, stream ",
+              "a release is missing"}) == "");
+  CHECK(says(work(0, "copy of a word"), LinkMutant::Kind::left_out,
+             {"deadlock of ranks: no stream can go on and nothing is under way: ", "rank 1, stream ",
+              "launch that waits for bytes of segment 0 of rank 0"}) == "");
+}
