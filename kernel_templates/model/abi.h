@@ -7,7 +7,7 @@
  */
 #pragma once
 
-#define TJ_MODEL_ABI_VERSION 19u
+#define TJ_MODEL_ABI_VERSION 20u
 
 /* Waits for the phase of a parity, 0 or 1. */
 #define TJ_MODEL_PARITY 0
@@ -183,6 +183,13 @@ typedef struct tj_model_api {
    * there. */
   void (*store_shared_at)(int site, unsigned address, const void* bytes, unsigned count, unsigned barrier,
                           unsigned cluster_rank);
+
+  /* Words that ranks write for each other. Loads acquire, stores release. A rest is in a loop that waits for a word:
+   * it ends when something may have changed. Nanoseconds since some time. */
+  unsigned (*word_load)(const unsigned* word);
+  void (*word_store)(unsigned* word, unsigned value);
+  void (*word_rest)(void);
+  unsigned long long (*time_ns)(void);
 } tj_model_api;
 
 /* The export of a unit beside the entry point, as <symbol>_model. */

@@ -42,6 +42,8 @@ constexpr FactLimits kAll[] = {
     {"integer_per_cycle", kLeastRate, kMostRate},
     {"joint_copy_bytes_per_cycle", kLeastRate, kMostBytes},
     {"joint_outside_rows_per_cycle", 0.01, kMostRate},
+    {"link_bytes_per_cycle", 0.1, kMostBytes},
+    {"link_latency_cycles", 0, kMostLongCycles},
     {"loaded_copy_cycles_per_kb", 0.1, kMostKbCycles},
     {"lone_memory_bytes_per_cycle", 0.1, kMostBytes},
     {"matrix_drain_cycles", 0, kMostCycles},

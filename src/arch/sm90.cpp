@@ -16,9 +16,10 @@ Arch make_sm90() {
   // TMA copy engine.
   a.units = {{"TC", 1}, {"EXP", 1}, {"ALU", 1}, {"LSU", 1}, {"TMA", 1}};
   a.facts.clear();
-  for (const char* kept : {"exp2_per_cycle", "f32_per_cycle", "minmax_per_cycle", "convert_per_cycle",
-                           "copy_latency_cycles", "copy_cycles_per_kb", "unaligned_copy_bytes_per_cycle",
-                           "sustained_copy_bytes_per_cycle", "cache_bytes", "memory_bytes_per_cycle"})
+  for (const char* kept :
+       {"exp2_per_cycle", "f32_per_cycle", "minmax_per_cycle", "convert_per_cycle", "copy_latency_cycles",
+        "copy_cycles_per_kb", "unaligned_copy_bytes_per_cycle", "sustained_copy_bytes_per_cycle", "cache_bytes",
+        "memory_bytes_per_cycle", "link_bytes_per_cycle", "link_latency_cycles"})
     a.facts[kept] = chip.facts.at(kept);
   const std::string replays =
       "graph replays as in tests/gpu/gemm_speed.py, target sm_90a, tile set by hand, H200, 2026-11-21, at 1.755 GHz";

@@ -173,6 +173,12 @@ std::map<std::string, Fact> facts() {
       {"cache_bytes", {50.0 * 1024 * 1024, "NVIDIA H100 Tensor Core GPU Architecture whitepaper: 50 MB of L2"}},
       {"memory_bytes_per_cycle",
        {2390, "a copy on an H200 reads and writes 4.2 TB/s (torch, 2026-11-20), at 1.755 GHz"}},
+      {"link_bytes_per_cycle",
+       {223.4,
+        "tests/gpu/product_parts.py on two H200, 2026-11-30: copy engines move 128 MB in 348 us, 392 GB/s beside "
+        "what 8 MB take (26 us), at 1.755 GHz; both ways at once as fast as one"}},
+      {"link_latency_cycles",
+       {17550, "the same: 10 us beside the rate, 5 of a copy's start, 4 of the word behind it, 1 of the wait for it"}},
       {"cluster_start_cycles",
        {10,
         "see spread in joint_facts; launches that overlap hide a part: 8 x 16 tiles at K 512, two blocks "

@@ -25,6 +25,7 @@ struct Gather {
   const AllGatherGemmArgs& args;
   Ranks ranks;
   int pieces = 0;  ///< Member::pieces
+  Rates rates = {};
 
   std::size_t row_bytes() const {
     return static_cast<std::size_t>(args.product.a.shape[1] * size_of(args.product.a.dtype));
@@ -50,7 +51,8 @@ struct Gather {
     const double flops_of_row =
         2. * static_cast<double>(args.product.a.shape[1]) * static_cast<double>(args.product.b.shape[0]);
     const auto rows = [](std::int64_t count) { return static_cast<double>(count); };
-    return gather_launches({ranks.size - 1, whole.count, rows(whole.rows) * flops_of_row,
+    return gather_launches(rates,
+                           {ranks.size - 1, whole.count, rows(whole.rows) * flops_of_row,
                             rows(whole.rows) * static_cast<double>(row_bytes())},
                            rows(ranks.own_rows()) * flops_of_row);
   }
@@ -66,7 +68,7 @@ struct Gather {
 Gather checked(const Member& member, const AllGatherGemmArgs& args) {
   const GemmArgs& product = args.product;
   check_product(kGather, product, member);
-  Gather gather{args, {member.transport.rank(), member.transport.size(), {}}, member.pieces};
+  Gather gather{args, {member.transport.rank(), member.transport.size(), {}}, member.pieces, member.rates};
   gather.ranks.lengths =
       checked_lengths(kGather, args.lengths, product.a.shape[0], "a.shape[0]", gather.ranks.rank, gather.ranks.size);
   if (product.d.shape[0] != gather.ranks.all())

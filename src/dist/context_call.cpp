@@ -303,6 +303,7 @@ Call checked(const Member& member, const ContextFmhaArgs& args, Way way) {
   const int rank = member.transport.rank();
   Call call{args, {args.split, lengths_of(args, rank, member.transport.size()), args.causal, args.window.left}, rank};
   call.order = member.order;
+  call.rates = member.rates;
   call.way = way == Way::messages ? way : way_of(call, rank);
   const std::int64_t count = rows_to_gather(call, call.way, rank);
   call.k = gathered(args.k, rows_of("k", args.k, args.heads_first), count);

@@ -57,6 +57,7 @@ struct Call {
   Tensor states = {}, lse_states = {};          ///< of parts that are merged; no rows where none is
 
   Order order = Order::predicted;
+  Rates rates = {};
 
   std::size_t state_bytes() const;
   std::size_t lse_bytes() const;

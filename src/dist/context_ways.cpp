@@ -58,7 +58,7 @@ Way way_of(const Call& call, int rank) {
   if (args.split == Split::striped || args.window.left >= 0 || args.alibi_slopes || args.sinks) return Way::whole;
   if (call.order != Order::predicted) return call.order == Order::whole ? Way::whole : Way::own_first;
   const Load load = load_of(call, rank);
-  const Predicted predicted = predict(load);
+  const Predicted predicted = predict(call.rates, load);
   return predicted.own_first_s < predicted.whole_s ? Way::own_first : Way::whole;
 }
 
@@ -71,9 +71,9 @@ double keys_s(const Call& call) {
   double slowest = 0;
   for (int rank = 0; rank < call.shape.size(); ++rank) {
     const Load load = load_of(call, rank);
-    const Predicted predicted = predict(load);
+    const Predicted predicted = predict(call.rates, load);
     const bool merged = merges(call.shape);
-    const double s = merged ? predicted.whole_s + merging_s(call.shape.size(), load.output_values)
+    const double s = merged ? predicted.whole_s + merging_s(call.rates, call.shape.size(), load.output_values)
                             : std::min(predicted.whole_s, predicted.own_first_s);
     slowest = std::max(slowest, s);
   }
@@ -108,7 +108,7 @@ double most_keys_s(const Call& call, const RowCounts& rows) {
   load.flops = rows.pairs * batch * heads * 2 * width;
   load.own_bytes = rows.most * row_bytes;
   const double output_values = rows.most * batch * heads * number(args.v.shape[3]);
-  return heads_s(load) + (merges(call.shape) ? merging_s(call.shape.size(), output_values) : 0);
+  return heads_s(call.rates, load) + (merges(call.shape) ? merging_s(call.rates, call.shape.size(), output_values) : 0);
 }
 
 HeadsLoad heads_load(const Call& call, const RowCounts& counts) {
@@ -163,9 +163,10 @@ bool takes_heads(const Member& member, const ContextFmhaArgs& args) {
   if (asked || !by_keys) return true;
   if (member.order != Order::predicted || args.window.left >= 0 || args.alibi_slopes || args.sinks) return false;
   const int rank = member.transport.rank();
-  const Call call{args, {args.split, lengths_of(args, rank, size), args.causal, args.window.left}, rank, Way::whole};
+  Call call{args, {args.split, lengths_of(args, rank, size), args.causal, args.window.left}, rank, Way::whole};
+  call.rates = member.rates;
   const RowCounts rows(call);
-  const double by_heads_s = heads_s(heads_load(call, rows));
+  const double by_heads_s = heads_s(call.rates, heads_load(call, rows));
   // The first comparison costs the host nothing, and most calls no more than that.
   return by_heads_s < kGain * most_keys_s(call, rows) && by_heads_s < kGain * keys_s(call);
 }

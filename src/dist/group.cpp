@@ -81,7 +81,8 @@ struct Group::Impl {
                static_cast<Order>(chosen("TJ_DIST_ORDER", kOrders)),
                *other,
                static_cast<int>(chosen("TJ_DIST_PIECES", kPieces)),
-               launch::peer_memory_of(*driver)} {}
+               launch::peer_memory_of(*driver),
+               rates_of(inside->backends.arch(on))} {}
 
   /// A rank frees what others write only when all have come to their end. That memory stays where a group is broken, or
   /// a rank does not come. NCCL's work is ended first: it may wait for a rank that never comes, and frees wait for it.

@@ -9,6 +9,7 @@
 
 #include <tilejit/dist.hpp>
 
+#include "dist/prediction.hpp"
 #include "dist/transport.hpp"
 #include "launch/driver.hpp"
 #include "launch/peer_memory.hpp"
@@ -42,6 +43,7 @@ struct Member {
   launch::SideStream& work;
   int pieces = 0;                        ///< of a shard of a product, TJ_DIST_PIECES; 0: predicted
   launch::PeerMemory* memory = nullptr;  ///< copies rows between any places; null: the driver has none
+  Rates rates = {};                      ///< of its GPU and link, for predictions: equal on all ranks
 
   /// The stream of `side` where it has one, else the caller's.
   Stream side_stream(Stream caller) const { return side.get().handle != nullptr ? side.get() : caller; }

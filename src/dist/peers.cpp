@@ -130,6 +130,10 @@ void Peers::meet(Stream stream, const std::function<void(Meeting&)>& set) const 
   kernels_.run(ops::peer_wait_op(), &args, stream);
 }
 
+void Peers::announce(const char* what, std::uint32_t from, int segment, Stream stream) const {
+  memory_->announce(device_.index, {transport_.rank(), what, from, segment}, stream);
+}
+
 /// Words of the slot's list, in each other rank's memory at this one's place.
 void Peers::tell_all(Meeting& meeting, int list) const {
   for (int rank = 0; rank < transport_.size(); ++rank)
@@ -140,6 +144,7 @@ void Peers::begin(Stream main, std::uint32_t call) {
   call_ = call;
   // Earlier turns of another stream; what is recorded runs in the order of its replays.
   if (!recording_) side_.join(main);
+  announce("begins a turn: waits until ranks have let go", others(), -1, main);
   meet(main, [&](Meeting& meeting) {
     meeting.params.raise = meeting.params.behind = 1;
     meeting.params.mask = others();
@@ -162,6 +167,7 @@ void Peers::tell(int to, int piece) const {
 }
 void Peers::wait(std::uint32_t ranks, unsigned segment, Stream main, int piece) const {
   if (ranks == 0) return;
+  announce("waits for bytes", ranks, static_cast<int>(segment), main);
   meet(main, [&](Meeting& meeting) {
     meeting.params.mask = ranks;
     meeting.params.segment = segment + 1;
@@ -170,6 +176,8 @@ void Peers::wait(std::uint32_t ranks, unsigned segment, Stream main, int piece) 
   });
 }
 void Peers::end(Stream main) {
+  memory_->let_go(device_.index, slot(transport_.rank()), data_.bytes, main);
+  announce("ends a turn: tells that it has let go", 0, -1, main);
   meet(main, [&](Meeting& meeting) { tell_all(meeting, kFreed); });
   if (!recording_) side_.follow(main);
   at_ = (at_ + 1) % kSlots;

@@ -102,6 +102,7 @@ class Peers {
   static std::string refused(const std::vector<Offer>& offers);
   std::uint32_t* word(int rank, int list, int at) const;
   void tell_all(Meeting& meeting, int list) const;
+  void announce(const char* what, std::uint32_t from, int segment, Stream stream) const;
   /// Is the side stream idle within so many seconds? 0: without an end. each_round may throw.
   bool idle_within(double seconds, const std::function<void()>& each_round = nullptr) const;
   void meet(Stream stream, const std::function<void(Meeting&)>& set) const;

@@ -2,13 +2,25 @@
 // made.
 //
 // Decides when keys of other ranks are gathered among the rank's own, and when its own rows are attended by themselves
-// first. Rates are planning numbers of one H200 and its NVLink (README.md). Invariant: a pure function of its
-// arguments, as senders must come to a receiver's decision.
+// first. Rates come from the arch's facts, which are equal on all ranks. Invariant: a pure function of its arguments,
+// as senders must come to a receiver's decision.
 #pragma once
 
 #include <vector>
 
+#include "arch/arch.hpp"
+
 namespace tj::dist {
+
+/// Rates of a rank's GPU and of its link, one way.
+struct Rates {
+  double link_bytes_per_s = 0;
+  double link_s = 0;              ///< beside its rate: a copy's start, the word behind it, the wait for that
+  double memory_bytes_per_s = 0;  ///< read and written together
+  double attention_flops_per_s = 0, product_flops_per_s = 0;
+  double processors = 1;
+};
+Rates rates_of(const arch::Arch& arch);
 
 /// A call of attention behind others.
 struct Step {
@@ -29,10 +41,10 @@ struct Load {
 struct Predicted {
   double whole_s = 0, own_first_s = 0;
 };
-Predicted predict(const Load& load);
+Predicted predict(const Rates& rates, const Load& load);
 
 /// Seconds of merging so many f32 states of an output, which attention wrote.
-double merging_s(int states, double output_values);
+double merging_s(const Rates& rates, int states, double output_values);
 
 /// The busiest rank's part of a call whose heads are exchanged, in bytes and products.
 struct HeadsLoad {
@@ -42,7 +54,7 @@ struct HeadsLoad {
   double own_bytes = 0;   ///< that are copied inside the rank's memory
 };
 /// Seconds: the products wait for all bytes, and these for all products.
-double heads_s(const HeadsLoad& load);
+double heads_s(const Rates& rates, const HeadsLoad& load);
 
 /// Rows of other ranks beside a product: each rank's a shard of so many pieces, which travel by themselves.
 struct Shards {
@@ -55,12 +67,12 @@ struct ScatterLaunches {
   int sent = 1, own = 1;
 };
 /// Seconds of a product whose rows are gathered, the rank's own first, with so many launches for each shard.
-double gather_s(const Shards& shards, double own_flops, int launches);
+double gather_s(const Rates& rates, const Shards& shards, double own_flops, int launches);
 /// The fewest that are predicted to be fastest.
-int gather_launches(const Shards& shards, double own_flops);
+int gather_launches(const Rates& rates, const Shards& shards, double own_flops);
 /// Seconds of a product whose sums are scattered, the rank's own rows last. These wait
 /// for what they add where there are two ranks.
-double scatter_s(const Shards& shards, ScatterLaunches launches);
-ScatterLaunches scatter_launches(const Shards& shards);
+double scatter_s(const Rates& rates, const Shards& shards, ScatterLaunches launches);
+ScatterLaunches scatter_launches(const Rates& rates, const Shards& shards);
 
 }  // namespace tj::dist

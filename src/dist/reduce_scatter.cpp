@@ -27,6 +27,7 @@ struct Scatter {
   const GemmReduceScatterArgs& args;
   Ranks ranks;
   int pieces = 0;  ///< Member::pieces
+  Rates rates = {};
   std::int64_t row_floats = 0;
 
   Range own_rows() const { return {0, ranks.own_rows()}; }
@@ -74,8 +75,8 @@ struct Scatter {
                             : static_cast<double>(ranks.own_rows() * args.product.d.shape[1]) *
                                   static_cast<double>((ranks.size == 2 ? 1 : ranks.size) * std::int64_t{sizeof(float)} +
                                                       size_of(args.product.d.dtype));
-    return scatter_launches({ranks.size - 1, cut(ranks.rank).count, rows * flops_of_row,
-                             rows * static_cast<double>(matrix_bytes(1)), pass});
+    return scatter_launches(rates, {ranks.size - 1, cut(ranks.rank).count, rows * flops_of_row,
+                                    rows * static_cast<double>(matrix_bytes(1)), pass});
   }
 };
 
@@ -84,7 +85,7 @@ Scatter checked(const Member& member, const GemmReduceScatterArgs& args) {
   check_product(kScatter, product, member);
   if (product.gate != Activation::none)
     refuse_product(kScatter, cat("gate is ", static_cast<int>(product.gate), "; allowed: none (0)"), Code::unsupported);
-  Scatter scatter{args, {member.transport.rank(), member.transport.size(), {}}, member.pieces};
+  Scatter scatter{args, {member.transport.rank(), member.transport.size(), {}}, member.pieces, member.rates};
   scatter.ranks.lengths =
       checked_lengths(kScatter, args.lengths, product.d.shape[0], "d.shape[0]", scatter.ranks.rank, scatter.ranks.size);
   if (product.a.shape[0] != scatter.ranks.all())

@@ -26,6 +26,14 @@ struct RowsToCopy {
   std::int64_t row_bytes = 0, rows = 1;
 };
 
+/// The meaning of a launch that waits for other ranks, or tells them something: for reports.
+struct PeerStep {
+  int rank = 0;            ///< whose launch it is
+  const char* what = "";   ///< "begins a turn"
+  std::uint32_t from = 0;  ///< ranks that it waits for, a bit each
+  int segment = -1;        ///< -1: none
+};
+
 /// Memory that devices of several processes reach.
 class PeerMemory {
  public:
@@ -39,6 +47,10 @@ class PeerMemory {
   virtual std::shared_ptr<void> open_shared(int device, const SharedMemory& shared) = 0;
   /// Enqueues a copy between addresses of this device and of shared memory.
   virtual void copy_rows(int device, const RowsToCopy& rows, Stream stream) = 0;
+  /// Says what the stream's next launch is for. Nobody listens on devices.
+  virtual void announce(int /*device*/, const PeerStep& /*step*/, Stream /*stream*/) {}
+  /// What this device's memory holds is of no use to work that comes behind. Nothing is done on devices.
+  virtual void let_go(int /*device*/, void* /*memory*/, std::size_t /*bytes*/, Stream /*stream*/) {}
   /// Is all work of the stream done? Never waits.
   virtual bool idle(int device, Stream stream) = 0;
 };

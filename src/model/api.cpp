@@ -10,6 +10,7 @@
 
 #include "model/cluster.hpp"
 #include "model/global_memory.hpp"
+#include "model/link_port.hpp"
 #include "model/warp_matrix.hpp"
 #include "model/wave_matrix.hpp"
 #include "support/fail.hpp"
@@ -148,12 +149,15 @@ GlobalMemory& global_of(const Thread& thread, const char* what) {
 /// The rows of a box in global memory, which the thread makes the copy engine read or write.
 void box_across(const Thread& thread, const void* map, const int* coordinates, int rank, bool write) {
   GlobalMemory* const global = thread.block->cluster.global();
-  if (global == nullptr) return;
+  LinkPort* const links = thread.block->launch.links;
+  if (global == nullptr && links == nullptr) return;
   std::array<std::int64_t, 5> origin{};
   std::copy_n(coordinates, rank, origin.begin());
   for_each_row(*static_cast<const TensorMap*>(map), origin, [&](const BoxRow& row) {
-    global->access(thread, row.global + static_cast<std::uint64_t>(row.begin),
-                   static_cast<std::size_t>(row.end - row.begin), write, true);
+    const std::uint64_t begin = row.global + static_cast<std::uint64_t>(row.begin);
+    const auto bytes = static_cast<std::size_t>(row.end - row.begin);
+    if (global != nullptr) global->access(thread, begin, bytes, write, true);
+    if (links != nullptr) links->access(begin, bytes, write);
   });
 }
 
@@ -210,6 +214,7 @@ void check_global(const Thread& thread, const void* address, unsigned bytes, uns
     fault(thread, support::cat(write ? "writes " : "reads ", touched, " bytes at global address ", hex(number),
                                ", which is outside of all tensors that the call ", write ? "writes" : "reads"));
   if (GlobalMemory* const global = thread.block->cluster.global()) global->access(thread, number, touched, write);
+  if (LinkPort* const links = thread.block->launch.links) links->access(number, touched, write);
 }
 unsigned counter_draw(unsigned* counter) {
   return guarded([=](Thread& t, Block&) {
@@ -232,6 +237,17 @@ void counter_wait(int site, const unsigned* counter, unsigned value) {
 void counter_reset(int site, unsigned* counter) {
   at_site(site, [=](Thread& t, Block&) { global_of(t, "reset_global").set(t, counter, 0); });
 }
+LinkPort& words(const Block& b) { return b.launch.links != nullptr ? *b.launch.links : words_of_host(); }
+unsigned word_load(const unsigned* word) {
+  return guarded([=](Thread& t, Block& b) { return words(b).load(t, word); });
+}
+void word_store(unsigned* word, unsigned value) {
+  guarded([=](Thread& t, Block& b) { words(b).store(t, word, value); });
+}
+void word_rest() {
+  guarded([](Thread& t, Block& b) { words(b).rest(t); });
+}
+unsigned long long time_ns() { return words(*current_thread()->block).time_ns(); }
 void tensor_allocate(unsigned place, unsigned columns, int blocks) {
   guarded([=](Thread& t, Block& b) { b.tensor.use(t, blocks), b.tensor.allocate(t, place, columns); });
 }
@@ -309,67 +325,70 @@ void wave_mma(const tj_model_wave_mma* instruction) {
   guarded([=](Thread& t, Block&) { multiply_wave(t, *instruction); });
 }
 
+constexpr tj_model_api kApi = {TJ_MODEL_ABI_VERSION,
+                               &self,
+                               &block_sync,
+                               &warp_sync,
+                               &shuffle,
+                               &shuffle_xor,
+                               &any_in_warp,
+                               &named_barrier,
+                               &mbarrier_init,
+                               &mbarrier_init_done,
+                               &mbarrier_arrive,
+                               &mbarrier_expect,
+                               &mbarrier_wait,
+                               &proxy_fence,
+                               &registers,
+                               &copy_box,
+                               &copy_nothing,
+                               &store_box,
+                               &store_commit,
+                               &store_wait,
+                               &shared_load,
+                               &shared_store,
+                               &matrix_fence,
+                               &matrix_commit,
+                               &matrix_wait,
+                               &matrix_multiply,
+                               &global_access,
+                               &cluster_sync,
+                               &mbarrier_arrive_at,
+                               &copy_box_multicast,
+                               &copy_async,
+                               &copy_async_commit,
+                               &copy_async_wait,
+                               &copy_async_arrive,
+                               &load_warp_matrices,
+                               &mma,
+                               &wave_mma,
+                               &at_node,
+                               &reads_arrived,
+                               &grids_before,
+                               &elect,
+                               &tensor_allocate,
+                               &tensor_relinquish,
+                               &tensor_free,
+                               &tensor_load,
+                               &tensor_store,
+                               &tensor_wait,
+                               &tensor_fence,
+                               &tensor_multiply,
+                               &tensor_commit,
+                               &copy_box_for_pair,
+                               &clock,
+                               &counter_draw,
+                               &counter_signal,
+                               &counter_wait,
+                               &counter_reset,
+                               &store_shared_at,
+                               &word_load,
+                               &word_store,
+                               &word_rest,
+                               &time_ns};
+
 }  // namespace
 
-const tj_model_api& api() {
-  static constexpr tj_model_api kApi = {TJ_MODEL_ABI_VERSION,
-                                        &self,
-                                        &block_sync,
-                                        &warp_sync,
-                                        &shuffle,
-                                        &shuffle_xor,
-                                        &any_in_warp,
-                                        &named_barrier,
-                                        &mbarrier_init,
-                                        &mbarrier_init_done,
-                                        &mbarrier_arrive,
-                                        &mbarrier_expect,
-                                        &mbarrier_wait,
-                                        &proxy_fence,
-                                        &registers,
-                                        &copy_box,
-                                        &copy_nothing,
-                                        &store_box,
-                                        &store_commit,
-                                        &store_wait,
-                                        &shared_load,
-                                        &shared_store,
-                                        &matrix_fence,
-                                        &matrix_commit,
-                                        &matrix_wait,
-                                        &matrix_multiply,
-                                        &global_access,
-                                        &cluster_sync,
-                                        &mbarrier_arrive_at,
-                                        &copy_box_multicast,
-                                        &copy_async,
-                                        &copy_async_commit,
-                                        &copy_async_wait,
-                                        &copy_async_arrive,
-                                        &load_warp_matrices,
-                                        &mma,
-                                        &wave_mma,
-                                        &at_node,
-                                        &reads_arrived,
-                                        &grids_before,
-                                        &elect,
-                                        &tensor_allocate,
-                                        &tensor_relinquish,
-                                        &tensor_free,
-                                        &tensor_load,
-                                        &tensor_store,
-                                        &tensor_wait,
-                                        &tensor_fence,
-                                        &tensor_multiply,
-                                        &tensor_commit,
-                                        &copy_box_for_pair,
-                                        &clock,
-                                        &counter_draw,
-                                        &counter_signal,
-                                        &counter_wait,
-                                        &counter_reset,
-                                        &store_shared_at};
-  return kApi;
-}
+const tj_model_api& api() { return kApi; }
 
 }  // namespace tj::model

@@ -26,6 +26,8 @@
 
 namespace tj::model {
 
+class LinkPort;
+
 /// Facts that all blocks of a launch have in common; outlives them.
 struct Launch {
   const tj_model_kernel* kernel = nullptr;
@@ -37,6 +39,7 @@ struct Launch {
   const Notes* notes = nullptr;              ///< notes of the unit
   bool waits_itself = false;                 ///< waits for the grids before it: they may still run
   std::vector<bool> disabled, weakened;      ///< by site id
+  LinkPort* links = nullptr;                 ///< null: nobody knows of other ranks
 
   bool off(int site) const { return has(disabled, site); }
   bool weak(int site) const { return has(weakened, site); }

@@ -55,6 +55,8 @@ std::string wait_text(const Block& block, const Thread& thread) {
     case WaitKind::registers:
       return cat(wait.detail, " more registers a thread; the block's other threads have given back ",
                  block.registers.free(), " in all");
+    case WaitKind::word:
+      return "words of other ranks";
     case WaitKind::copies:
       return cat("its copies, at most ", wait.detail, " groups pending");
     case WaitKind::tensor:

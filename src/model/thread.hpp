@@ -30,7 +30,8 @@ enum class WaitKind {
   cluster,
   tensor,
   tensor_pair,
-  counter
+  counter,
+  word
 };
 
 /// Why a thread does not run. The kind says which numbers count.

@@ -176,6 +176,7 @@ bool takes(const dist::ContextFmhaArgs& args, bool copies = true) {
   const dist::Member member{transport, {}, {}, {}, {}, {}, {}, side, begun, nullptr, dist::Order::predicted, side, 0};
   dist::Member with = member;
   if (copies) with.memory = &memory;
+  with.rates = dist::rates_of(*arch::find("sm_90a"));
   return dist::takes_heads(with, args);
 }
 

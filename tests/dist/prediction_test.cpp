@@ -10,6 +10,8 @@ using namespace tj::dist;
 
 namespace {
 
+const Rates kRates = rates_of(*tj::arch::find("sm_90a"));
+
 /// One of four ranks with zigzag, causal rows of D 128: its pieces are those of number rank and 7 - rank.
 Load load_of(double rows, double heads, double kv_heads, double rank = 3) {
   constexpr double kRanks = 4, kWidth = 128;
@@ -34,7 +36,7 @@ struct Exposed {
   double whole = 0, own_first = 0;
 };
 bool own_first(const Load& load) {
-  const Predicted predicted = predict(load);
+  const Predicted predicted = predict(kRates, load);
   return predicted.own_first_s < predicted.whole_s;
 }
 
@@ -51,7 +53,7 @@ TEST_CASE("own rows come first where many heads of keys travel, not where few do
 TEST_CASE("shares of a rank's products that its bytes and merging add, as README.md has them") {
   const auto exposed = [](const Load& load) {
     const double products_s = flops_of(load.whole) / 600e12;
-    const Predicted predicted = predict(load);
+    const Predicted predicted = predict(kRates, load);
     const Exposed found{100 * (predicted.whole_s / products_s - 1), 100 * (predicted.own_first_s / products_s - 1)};
     MESSAGE("gathered ", found.whole, "%, own rows first ", found.own_first, "%");
     return found;
@@ -69,39 +71,39 @@ TEST_CASE("shares of a rank's products that its bytes and merging add, as README
 TEST_CASE("bytes that come while something else is done cost nothing; later ones do") {
   Load load;
   load.whole = {{6e12, 0}, {6e12, 39.2e8}};  // 10 ms each; bytes of 10 ms
-  CHECK(predict(load).whole_s < 20.1e-3);
+  CHECK(predict(kRates, load).whole_s < 20.1e-3);
   load.whole[0].bytes_before = 39.2e8;
-  CHECK(predict(load).whole_s > 29.9e-3);
-  CHECK(predict(load).whole_s < 30.1e-3);
+  CHECK(predict(kRates, load).whole_s > 29.9e-3);
+  CHECK(predict(kRates, load).whole_s < 30.1e-3);
   load.own_first = load.whole;
   load.own_first[0].bytes_before = 0;
-  CHECK(predict(load).own_first_s < 20.1e-3);
+  CHECK(predict(kRates, load).own_first_s < 20.1e-3);
   load.output_values = 4.2e9;  // 16 bytes each: 16 ms
-  CHECK(predict(load).own_first_s > 35.9e-3);
+  CHECK(predict(kRates, load).own_first_s > 35.9e-3);
 }
 
 TEST_CASE("pieces of sums travel beside products; launches are as few as that allows") {
   constexpr double kFlops = 2. * 4096 * 8192 * 4096, kBytes = 4. * 4096 * 8192, kPlain = 2 * kFlops / 710e12;
   const Shards two{1, 4, kFlops, kBytes};
-  const ScatterLaunches chosen = scatter_launches(two);
-  MESSAGE("8192^3 on two: ", chosen.sent, " and ", chosen.own, " launches, ", 1e3 * scatter_s(two, chosen),
+  const ScatterLaunches chosen = scatter_launches(kRates, two);
+  MESSAGE("8192^3 on two: ", chosen.sent, " and ", chosen.own, " launches, ", 1e3 * scatter_s(kRates, two, chosen),
           " ms, plain ", 1e3 * kPlain);
   CHECK(chosen.sent > 1);
   CHECK(chosen.own > 1);
   const Shards rounded{1, 4, kFlops, kBytes, 1.5 * kBytes};  // to f16, by a pass
-  MESSAGE("to f16 ", 1e3 * scatter_s(rounded, scatter_launches(rounded)), " ms");
-  CHECK(scatter_s(rounded, chosen) > scatter_s(two, chosen) + 40e-6);
-  CHECK(scatter_s(two, chosen) < 1.05 * kPlain);
-  CHECK(scatter_s(two, {1, 1}) > 1.4 * kPlain);
-  CHECK(scatter_launches({1, 1, kFlops, kBytes}).sent == 1);
-  const ScatterLaunches four = scatter_launches({3, 4, kFlops / 4, kBytes / 2});
+  MESSAGE("to f16 ", 1e3 * scatter_s(kRates, rounded, scatter_launches(kRates, rounded)), " ms");
+  CHECK(scatter_s(kRates, rounded, chosen) > scatter_s(kRates, two, chosen) + 40e-6);
+  CHECK(scatter_s(kRates, two, chosen) < 1.05 * kPlain);
+  CHECK(scatter_s(kRates, two, {1, 1}) > 1.4 * kPlain);
+  CHECK(scatter_launches(kRates, {1, 1, kFlops, kBytes}).sent == 1);
+  const ScatterLaunches four = scatter_launches(kRates, {3, 4, kFlops / 4, kBytes / 2});
   CHECK(four.own == 1);  // sums of more than two ranks are added behind all products
 }
 
 TEST_CASE("gathered rows that have come before they are needed are one launch; later ones are more") {
   constexpr double kFlops = 2. * 4096 * 4096 * 8192, kBytes = 2. * 4096 * 8192;
   const Shards rows{1, 4, kFlops, kBytes};
-  CHECK(gather_launches(rows, kFlops) == 1);
-  CHECK(gather_s(rows, kFlops, 1) < 1.01 * 2 * kFlops / 710e12);
-  CHECK(gather_launches(rows, kFlops / 8) > 1);
+  CHECK(gather_launches(kRates, rows, kFlops) == 1);
+  CHECK(gather_s(kRates, rows, kFlops, 1) < 1.01 * 2 * kFlops / 710e12);
+  CHECK(gather_launches(kRates, rows, kFlops / 8) > 1);
 }

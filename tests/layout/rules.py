@@ -24,7 +24,7 @@ ARROWS = {
     "custom": {"support", "graph", "ops", "sched", "codegen"},
     "tuning": {"support", "arch", "ops", "launch", "cache"},
     "": {"support", "arch", "graph", "ops", "sched", "codegen", "compile", "launch", "model", "cache", "custom", "tuning"},
-    "dist": {"support", "ops", "launch", ""}, "api": {"support", "ops", "", "dist"}, "ffi": {"support", "ops", "", "api"},
+    "dist": {"support", "arch", "ops", "launch", ""}, "api": {"support", "ops", "", "dist"}, "ffi": {"support", "ops", "", "api"},
     "check": {"support", "arch", "graph", "ops", "sched", "codegen", "compile", "launch", "model", "cache", "tuning", ""},
     "tools": {"support", "arch", "graph", "ops", "sched", "codegen", "compile", "launch", "model", "cache", "tuning", "", "check", "templates"},
 }
