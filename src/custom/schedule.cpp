@@ -3,6 +3,7 @@
 // Decides the names under which a schedule's parts are read. Finds no schedule and draws none itself (sched).
 #include <cmath>
 #include <cstdint>
+#include <optional>
 #include <utility>
 
 #include <tilejit/graph.hpp>

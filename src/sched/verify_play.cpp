@@ -75,6 +75,7 @@ class Player {
       problems_.push_back(
           cat("role ", who(), " ", what, " ", from - base() - cycle, " cycles before it can, in a tile of ", n_));
     clock_ = busy_ = base() + cycle;
+    in_loop_ = false;
   }
 
   void begin(const TileRole& own) {
@@ -132,20 +133,23 @@ class Player {
   /// `apart`: a call of once a tile, for which the role's warps must be free. In the loop, units say the same.
   void call(int i, int iteration, bool apart) {
     const std::int64_t issue = base() + t_.cycle[at(i)] + (iteration < 0 ? 0 : std::int64_t{iteration} * s_.ii);
-    const std::int64_t free = apart                     ? std::max(clock_, busy_)
-                              : node(i).warp_cycles > 0 ? std::max(last_issue(), warps_)
-                                                        : last_issue();
+    const std::int64_t planned = s_.cycle[at(i)] + std::int64_t{iteration} * s_.ii;
+    std::int64_t free = std::max(clock_, busy_);
+    if (!apart && in_loop_) {  // the call before has returned, where the schedule has it so
+      free = issued_ + std::min(returns_, std::max<std::int64_t>(0, planned - planned_));
+      if (node(i).warp_cycles > 0) free = std::max(free, warps_);
+    }
     if (issue < free)
       problems_.push_back(cat("role ", who(), " calls ", node(i).name, " ", free - issue,
                               " cycles before it can, in iteration ", iteration, " of a tile of ", n_));
     clock_ = issue + node(i).cycles;
     issued_ = issue;
+    planned_ = planned;
+    returns_ = node(i).cycles;
     busy_ = std::max(busy_, issue + busy(node(i)));
     if (node(i).warp_cycles > 0) warps_ = issue + node(i).warp_cycles;
     in_loop_ = !apart;
   }
-  /// In the loop a call may come from the one before on; the first one waits for all that was before the loop.
-  std::int64_t last_issue() const { return in_loop_ ? issued_ : busy_; }
 
   /// A product that is waited for, and those before it, are done.
   void wait_for_products(int i, int iteration) {
@@ -241,7 +245,7 @@ class Player {
   int tile_ = 0, first_ = 0, last_ = 0;
   HandedBack& back_;
   std::vector<int> parts_[3];
-  std::int64_t clock_ = 0, issued_ = 0, busy_ = 0, warps_ = 0;
+  std::int64_t clock_ = 0, issued_ = 0, planned_ = 0, returns_ = 0, busy_ = 0, warps_ = 0;
   bool in_loop_ = false;
   std::deque<Call> pending_, stores_;
   std::set<std::pair<int, int>> read_;  ///< calls of this tile whose end is known

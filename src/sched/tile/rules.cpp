@@ -125,7 +125,12 @@ void TileRules::order_of_loop(const std::vector<int>& loop) {
     for (std::size_t v = 0; v < loop.size(); ++v) {
       if (u == v || (!all && v != (u + 1) % loop.size())) continue;
       const int ahead = stage(loop[v]) - stage(loop[u]) - (u > v ? 1 : 0);  // iterations of u less those of v
-      if (ahead > -n_) rule(loop[u], loop[v], std::min(ahead, n_ - 1) * ii(), 0, Why::order);
+      if (ahead <= -n_) continue;
+      const std::int64_t apart = std::min(ahead, n_ - 1) * ii();
+      // The call returns before the next one begins, where the schedule has it so.
+      const std::int64_t returns =
+          std::min<std::int64_t>(node(loop[u]).cycles, cycle(loop[v]) - cycle(loop[u]) - apart);
+      rule(loop[u], loop[v], apart + std::max<std::int64_t>(0, returns), 0, Why::order);
     }
 }
 
