@@ -62,7 +62,7 @@ TEST_CASE("rungs of the ladder are shown as they are constrained") {
     const auto& tile = json["tile"];
     CHECK(tile["ii"] == json["ii"]);
     CHECK(tile["walks"] == (std::string(rung) == "v8"));
-    CHECK(tile["periods"].back() == tile["n0"].get<int>() * ii + tile["c"].get<int>());
+    CHECK(tile["periods"][tile["n0"].get<int>()] == tile["n0"].get<int>() * ii + tile["c"].get<int>());
     CHECK(tile["overlaps"].size() == json["roles"].size());
   }
   const ToolRun unknown = run_schedule({"--op", "gemm", "--rung", "v0"});
