@@ -3,6 +3,7 @@
 // Decides the names under which a schedule's parts are read. Finds no schedule and draws none itself (sched).
 #include <cmath>
 #include <cstdint>
+#include <optional>
 #include <utility>
 
 #include <tilejit/graph.hpp>
@@ -14,6 +15,7 @@
 #include "sched/picture/svg.hpp"
 #include "sched/picture/trace.hpp"
 #include "sched/schedule.hpp"
+#include "sched/tile_level.hpp"
 #include "support/fail.hpp"
 #include "support/index.hpp"
 #include "support/text.hpp"
@@ -132,7 +134,12 @@ const Schedule::Node& Schedule::node(std::string_view name) const {
                              support::shown(known, 300)));
 }
 
-std::vector<std::string> Schedule::verify() const { return sched::verify(state_->graph, state_->schedule); }
+std::vector<std::string> Schedule::verify() const {
+  std::vector<std::string> problems = sched::verify(state_->graph, state_->schedule);
+  if (!problems.empty()) return problems;
+  const std::optional<sched::TileLevel> tile = sched::tile_level(state_->graph, state_->schedule);
+  return tile ? sched::verify_tiles(state_->graph, state_->schedule, tile->steady) : problems;
+}
 
 double Schedule::predicted_tflops(int sm_count, double clock_ghz, double iterations) const {
   const auto refuse = [](const char* name, auto value, const char* allowed) {

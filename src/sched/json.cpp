@@ -1,8 +1,14 @@
 // A schedule as JSON: the keys are an interface (src/sched/README.md lists them).
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
 
-#include "support/json.hpp"
 #include "sched/schedule.hpp"
+#include "sched/tile_level.hpp"
 #include "support/index.hpp"
+#include "support/json.hpp"
 
 namespace tj::sched {
 namespace {
@@ -58,6 +64,24 @@ Json nodes(const graph::Graph& graph, const Schedule& schedule) {
   return list;
 }
 
+/// How tiles follow each other; null for a graph of too many nodes.
+Json tile(const graph::Graph& graph, const Schedule& schedule) {
+  const std::optional<TileLevel> level = tile_level(graph, schedule);
+  if (!level) return nullptr;
+  Json out = {{"ii", level->ii},
+              {"c", level->c},
+              {"n0", level->n0},
+              {"proven", level->proven},
+              {"walks", level->walks},
+              {"periods", level->periods},
+              {"alone", level->steady.alone - level->steady.iterations * std::int64_t{level->ii}},
+              {"certificate", level->certificate},
+              {"overlaps", Json::array()}};
+  for (std::size_t r = 0; r < schedule.roles.size(); ++r)
+    out["overlaps"].push_back({{"role", schedule.roles[r].name}, {"cycles", level->steady.ahead[r]}});
+  return out;
+}
+
 }  // namespace
 
 std::string to_json(const graph::Graph& graph, const Schedule& schedule) {
@@ -109,6 +133,7 @@ std::string to_json(const graph::Graph& graph, const Schedule& schedule) {
       turns.push_back({{"role", schedule.roles[at(barrier.roles[r])].name}, {"nodes", names(graph, barrier.nodes[r])}});
     out["order_barriers"].push_back({{"unit", graph.machine.units[at(barrier.unit)].name}, {"turns", turns}});
   }
+  out["tile"] = tile(graph, schedule);
   return out.dump(2, ' ', false, Json::error_handler_t::replace);
 }
 

@@ -1,8 +1,14 @@
 // A schedule as text for people: bounds, roles with their nodes in issue order, rings, turns.
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <cstdlib>
 #include <iomanip>
+#include <optional>
+#include <string>
 
 #include "sched/schedule.hpp"
+#include "sched/tile_level.hpp"
 #include "support/index.hpp"
 #include "support/text_stream.hpp"
 
@@ -26,6 +32,24 @@ void role_lines(std::ostream& out, const graph::Graph& graph, const Schedule& sc
   }
 }
 
+void tile_lines(std::ostream& out, const graph::Graph& graph, const Schedule& schedule) {
+  const std::optional<TileLevel> tile = tile_level(graph, schedule);
+  if (!tile) return;
+  const auto with = [](std::int64_t cycles) { return (cycles < 0 ? " - " : " + ") + std::to_string(std::abs(cycles)); };
+  out << "tile: n iterations take n * " << tile->ii << with(tile->c)
+      << (tile->proven ? " cycles (proven) from n = " : " cycles (not proven) from n = ") << tile->n0 << " on, "
+      << tile->periods[0] << ", " << tile->periods[1] << ", " << tile->periods[2] << " where n is 0, 1, 2";
+  const std::int64_t alone = tile->steady.alone - tile->steady.iterations * std::int64_t{tile->ii};
+  if (tile->walks) out << "; a tile alone n * " << tile->ii << with(alone);
+  out << "\ntile certificate: " << tile->certificate << "\n";
+  for (std::size_t r = 0, shown = 0; r < schedule.roles.size(); ++r)
+    if (tile->steady.ahead[r] > 0)
+      out << (shown++ == 0 ? "tile overlap: " : "; ") << schedule.roles[r].name << " begins the next one "
+          << tile->steady.ahead[r] << (tile->steady.ahead[r] == 1 ? " cycle" : " cycles") << " before this one ends";
+  if (std::any_of(tile->steady.ahead.begin(), tile->steady.ahead.end(), [](std::int64_t each) { return each > 0; }))
+    out << "\n";
+}
+
 }  // namespace
 
 std::string title(const graph::Graph& graph) {
@@ -46,6 +70,7 @@ std::string to_text(const graph::Graph& graph, const Schedule& schedule) {
   out << "search: " << schedule.search_nodes << " nodes, " << std::fixed << std::setprecision(3) << schedule.solve_ms
       << " ms\n";
   for (const Role& role : schedule.roles) role_lines(out, graph, schedule, role);
+  tile_lines(out, graph, schedule);
   for (const Ring& ring : schedule.rings) {
     out << "ring " << graph.values[at(ring.value)].name << ": " << ring.slots
         << (ring.slots == 1 ? " slot of " : " slots of ") << graph.values[at(ring.value)].slot_bytes << " bytes, "

@@ -5,6 +5,9 @@
 #include <map>
 #include <utility>
 
+#include <tilejit/error.hpp>
+
+#include "sched/tile_level.hpp"
 #include "support/fail.hpp"
 #include "support/index.hpp"
 
@@ -166,11 +169,24 @@ class Comparer {
       parts.tail.push_back(tile.end - last->begin);
     });
     for (const auto& [iterations, parts] : by_iterations) {
-      TileRow row{parts.head.size(), iterations, *median(parts.head), *median(parts.loop), *median(parts.tail), 0};
+      TileRow row{parts.head.size(), iterations, *median(parts.head), *median(parts.loop), *median(parts.tail), 0, {}};
       row.predicted = graph_.overhead_cycles + static_cast<double>(iterations - 1) * schedule_.ii + schedule_.length;
+      row.tile_level = tile_parts(iterations);
       comparison_.tiles.push_back(row);
     }
     std::reverse(comparison_.tiles.begin(), comparison_.tiles.end());
+  }
+
+  /// Of the anchor's role, from where it is done with the tile before.
+  std::optional<TileRow::Parts> tile_parts(std::int64_t iterations) const {
+    try {
+      const sched::TileTimes times = sched::tile_times(graph_, schedule_, static_cast<int>(iterations));
+      const sched::TileRole& role = times.roles[at(schedule_.role[at(comparison_.anchor)])];
+      const std::int64_t first = times.cycle[at(comparison_.anchor)], loop = (iterations - 1) * schedule_.ii;
+      return TileRow::Parts{first - role.enters, loop, role.leaves - first - loop};
+    } catch (const Error&) {
+      return std::nullopt;
+    }
   }
 
   const graph::Graph& graph_;

@@ -5,6 +5,7 @@
 
 #include "support/fail.hpp"
 #include "support/index.hpp"
+#include "support/json.hpp"
 #include "tools/timeline.hpp"
 
 namespace tj::tools {
@@ -102,7 +103,45 @@ class Printer {
            << " to the first " << anchor.name << ", " << row.loop << " to the last, " << row.tail
            << " to the end: " << row.head + row.loop + row.tail << " measured, " << fixed(row.predicted, 0)
            << " predicted\n";
-    if (measured_.comparison.tiles.empty()) out_ << "no tile was recorded to its end: give more --records\n";
+    for (const TileRow& row : measured_.comparison.tiles) beside(row);
+    if (measured_.comparison.tiles.empty())
+      out_ << "no tile was recorded to its end: give more --records\n";
+    else
+      out_ << tiles_json().dump() << '\n';
+  }
+
+  /// The tile level's head, tail and period, and how far each is from what was measured.
+  void beside(const TileRow& row) const {
+    if (!row.tile_level) return;
+    const TileRow::Parts &told = *row.tile_level, was = row.measured();
+    const auto part = [&](const char* name, std::int64_t predicted, std::int64_t measured) {
+      return cat(name, ' ', predicted, " predicted, ", measured, " measured (", off(predicted, measured), ")");
+    };
+    out_ << "  tile level, " << row.iterations << " iterations: " << part("head", told.head, was.head) << "; "
+         << part("tail", told.tail, was.tail) << "; " << part("period", told.all(), was.all()) << '\n';
+  }
+  static std::string off(std::int64_t predicted, std::int64_t measured) {
+    if (measured == 0) return "-";
+    const double error = 100.0 * static_cast<double>(predicted - measured) / static_cast<double>(measured);
+    return cat(error < 0 ? "" : "+", fixed(error, 1), "%");
+  }
+  /// One line for other programs; `off_percent` is of what was measured.
+  support::Json tiles_json() const {
+    support::Json list = support::Json::array();
+    const auto parts = [](const TileRow::Parts& of) {
+      return support::Json{{"head", of.head}, {"loop", of.loop}, {"tail", of.tail}, {"period", of.all()}};
+    };
+    for (const TileRow& row : measured_.comparison.tiles) {
+      support::Json tile = {{"iterations", row.iterations},
+                            {"recorded", row.tiles},
+                            {"measured", parts(row.measured())},
+                            {"predicted", row.tile_level ? parts(*row.tile_level) : support::Json(nullptr)}};
+      if (row.tile_level && row.measured().all() > 0)
+        tile["off_percent"] = 100.0 * static_cast<double>(row.tile_level->all() - row.measured().all()) /
+                              static_cast<double>(row.measured().all());
+      list.push_back(std::move(tile));
+    }
+    return {{"tiles", list}};
   }
 
   const MeasuredTimeline& measured_;

@@ -31,7 +31,7 @@ ARROWS = {
 
 # Arrows between the parts of a folder: what else of the folder each may include. "" is the folder's own files.
 PARTS = {
-    "sched": {"modulo": {""}, "joint": {"", "modulo"}, "picture": {""}},
+    "sched": {"modulo": {""}, "joint": {"", "modulo"}, "picture": {""}, "tile": {""}},
     "launch": {"cuda": {""}, "hip": {""}},
 }
 

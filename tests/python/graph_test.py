@@ -99,7 +99,12 @@ class Graphs(unittest.TestCase):
             graph = Graph("shared", "sm_90a" if walk == "sliced" else "hopper", loop, edges, walk=walk, piece_bytes=512, cluster=2 if walk == "sliced" else 1)
             again = Graph.parse(graph.json())
             self.assertEqual((again.walk, again.piece_bytes, again.instructions[2].merges), (walk, 512, True))
-            self.assertEqual(json.loads(tilejit.schedule(graph).json())["walk"], walk)
+            schedule = tilejit.schedule(graph)
+            self.assertEqual(json.loads(schedule.json())["walk"], walk)
+            tile = schedule.tile
+            self.assertEqual((tile.ii, tile.walks, tile.proven), (schedule.ii, walk in ("persistent", "dynamic", "split"), True))
+            self.assertEqual(tile.periods[tile.n0], tile.n0 * tile.ii + tile.c)
+            self.assertEqual([each.role for each in tile.overlaps], [each.name for each in schedule.roles])
         graph = Graph("slices", "sm_90a", loop, edges, walk="sliced", piece_bytes=512, cluster=4, slices=2)
         self.assertEqual(Graph.parse(graph.json()).slices, 2)
         with self.assertRaisesRegex(tilejit.Error, "has 3 slices; allowed are 0"):

@@ -59,6 +59,11 @@ TEST_CASE("rungs of the ladder are shown as they are constrained") {
     CHECK(json["walk"] == (std::string(rung) == "v8" ? "persistent" : "one_tile"));
     CHECK(json["ii"].get<int>() < ii);
     ii = json["ii"];
+    const auto& tile = json["tile"];
+    CHECK(tile["ii"] == json["ii"]);
+    CHECK(tile["walks"] == (std::string(rung) == "v8"));
+    CHECK(tile["periods"][tile["n0"].get<int>()] == tile["n0"].get<int>() * ii + tile["c"].get<int>());
+    CHECK(tile["overlaps"].size() == json["roles"].size());
   }
   const ToolRun unknown = run_schedule({"--op", "gemm", "--rung", "v0"});
   CHECK(unknown.code == 2);

@@ -55,7 +55,7 @@ sched::Schedule made_schedule() {
   schedule.cycle = {0, 0, 40, 72, 0};
   schedule.role = {0, 1, 1, 1, 1};
   schedule.roles = {{"load", 1, 24, 0, {kLoad}}, {"compute0", 4, 240, 8, {kProduct, kUse, kBegin, kStore}}};
-  schedule.rings = {{0, 2, 0, {1}}};
+  schedule.rings = {{0, 3, 0, {1}}};
   return schedule;
 }
 

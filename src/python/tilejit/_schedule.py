@@ -58,6 +58,34 @@ class Turns:
 
 
 @dataclass(frozen=True)
+class Overlap:
+    """cycles: the role issues its first node of a tile so long before the tile before it ends."""
+
+    role: str
+    cycles: int
+
+
+@dataclass(frozen=True)
+class Tile:
+    """Tiles that follow each other: a block takes n * ii + c cycles for each, where it has n >= n0 iterations.
+
+    periods: cycles for 0, 1, ... iterations, up to n0 and at least to 2. proven: c is least for all n >= n0. walks: a block does tile after
+    tile; else one, and the next block begins when it ends. alone: cycles beside n * ii of a tile that no other comes before or after.
+    certificate: the waits that set c.
+    """
+
+    ii: int
+    c: int
+    n0: int
+    proven: bool
+    walks: bool
+    periods: List[int]
+    alone: int
+    certificate: str
+    overlaps: List[Overlap]
+
+
+@dataclass(frozen=True)
 class Unit:
     """cycles: that an iteration holds, times instances."""
 

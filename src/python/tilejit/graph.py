@@ -18,7 +18,7 @@ from typing import Any, Dict, List, Optional, Union
 
 from ._error import Error
 from ._library import check, encoded, library, shown
-from ._schedule import Node, Ring, Role, Turn, Turns, Unit
+from ._schedule import Node, Overlap, Ring, Role, Tile, Turn, Turns, Unit
 
 _MANY = {"instructions", "edges", "values", "candidates"}
 Number = Union[int, str]  # or an expression
@@ -287,8 +287,8 @@ class Schedule:
     ii, length: cycles between iterations, and of one. resource_bound, recurrence_bound: no smaller interval serves the units (ResMII), the
     cycles of edges (RecMII). proven_ii, proven_length; certificate says why. stages: iterations in flight. joint: roles and cycles are from
     one search; search_nodes: that it visited. candidate: the form of the graph that was taken, or None. ranges: "peeled" or "guarded" where a
-    node has a variant, else None. nodes, roles, rings, turns, units: as
-    the classes of this module.
+    node has a variant, else None. tile: how tiles follow each other, None where the graph has more than 128 instructions. nodes, roles, rings,
+    turns, units: as the classes of this module.
     """
 
     def __init__(self, graph: str, options: str):
@@ -306,7 +306,8 @@ class Schedule:
         self.rings = [Ring(**each) for each in found["rings"]]
         self.turns = [Turns(each["unit"], [Turn(**turn) for turn in each["turns"]]) for each in found["order_barriers"]]
         self.units = [Unit(**each) for each in found["units"]]
-        self.ranges = found.get("ranges")
+        self.ranges, tile = found.get("ranges"), found["tile"]
+        self.tile = tile and Tile(**{**tile, "overlaps": [Overlap(**each) for each in tile["overlaps"]]})
         self._blocks_per_sm, self._overhead_cycles = found["blocks_per_sm"], found["overhead_cycles"]
 
     def _as(self, form: str) -> str:
