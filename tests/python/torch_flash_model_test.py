@@ -156,7 +156,7 @@ class Varlen(unittest.TestCase):
             self.assertLessEqual(float((found - wanted).norm() / wanted.norm()), 6e-4)
             self.assertLessEqual(float((found_lse - wanted_lse).abs().max()), 1e-3)
         for option in ("rotary_cos", "rotary_sin", "cache_leftpad", "rotary_seqlens"):
-            with self.assertRaisesRegex(tilejit.Error, f"{option} is Tensor; allowed: None"):
+            with self.assertRaisesRegex(tilejit.Error, f"flash_attn_with_kvcache: {option} is Tensor; allowed: None"):
                 cache(q, *pools, block_table=table, **{option: used})
         with self.assertRaisesRegex(tilejit.Error, r"block_table is \[3, 6\]; allowed: \[4, pages\]"):
             cache(q, *pools, block_table=table[:3])
@@ -203,10 +203,32 @@ class Varlen(unittest.TestCase):
             for o, lse in found:
                 self.assertLessEqual(float((o[mine] - wanted[0]).norm() / wanted.norm()), 6e-4)
                 self.assertLessEqual(float((lse[:, mine] - wanted_lse[0]).abs().nan_to_num(0).max()), 1e-3)
-        with self.assertRaisesRegex(tilejit.Error, r"cu_seqlens_k_new is \[3\]; allowed: \[4\]"):
-            cache(q, *dense, k, v, cache_batch_idx=chosen, **{**more, "cu_seqlens_k_new": new[:3]})
-        with self.assertRaisesRegex(tilejit.Error, "cache_batch_idx is given beside a table of pages"):
-            cache(q, *pools, k, v, page_table=table, cache_batch_idx=chosen, **more)
+        before = [x.clone() for x in dense]
+        for options, said in (({"cu_seqlens_k_new": new[:3]}, r"cu_seqlens_k_new is \[3\]; allowed: \[4\]"), ({"qv": q}, "qv is Tensor"), ({"window_size": 7}, "window_size"),
+                              ({"page_table": table}, "cache_batch_idx is given beside page_table; allowed: one of"), ({"num_splits": -1}, "num_splits is -1"),
+                              ({"cache_batch_idx": chosen[:2]}, r"cache_batch_idx is \[2\]; allowed: \[3\]")):
+            with self.assertRaisesRegex(tilejit.Error, "flash_attn_with_kvcache: " + said):
+                cache(q, *dense, k, v, **{"cache_batch_idx": chosen, **more, **options})
+        with self.assertRaisesRegex(tilejit.Error, "k is None; allowed with new keys"):
+            cache(q, *dense, cache_batch_idx=chosen, **more)
+        self.assertTrue(all(torch.equal(x, y) for x, y in zip(dense, before)))  # what is refused writes nothing
+
+    def test_new_keys_without_a_place_are_not_written(self):
+        """Padding behind the list's end, the cache's end, and pages outside of the pool."""
+        cache, new = tilejit.torch.flash_attn_with_kvcache, torch.tensor([0, 2, 3], dtype=torch.int32)
+        q, k, lengths = normal(51, 2, 1, 2, 64), normal(52, 6, 1, 64), torch.tensor([3, 4], dtype=torch.int32)
+        pool, table = normal(53, 3, 4, 1, 64), torch.tensor([[2, -1], [1, 9]], dtype=torch.int32)
+        wanted = pool.clone()
+        wanted[2, 3] = k[0]  # its second row falls on page -1, the second sequence's on page 9
+        cache(q, pool, pool.clone(), k, k, cache_seqlens=lengths, cu_seqlens_k_new=new, block_table=table)
+        self.assertTrue(torch.equal(pool, wanted))
+        dense = normal(54, 2, 4, 1, 64)
+        wanted = dense.clone()
+        wanted[0, 3] = k[0]
+        cache(q, dense, dense.clone(), k[:4].view(2, 2, 1, 64), k[:4].view(2, 2, 1, 64), cache_seqlens=lengths)
+        self.assertTrue(torch.equal(dense, wanted))
+        cache(q, dense, dense.clone(), k, k, cache_seqlens=lengths, cu_seqlens_k_new=torch.zeros(3, dtype=torch.int32))
+        self.assertTrue(torch.equal(dense, wanted))
 
     def test_prefix_as_two_calls_and_a_merge(self):
         q, k, v = normal(31, 1, 4, 5, 64), normal(32, 1, 2, 90, 64), normal(33, 1, 2, 90, 64)

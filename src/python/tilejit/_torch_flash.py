@@ -144,20 +144,22 @@ def _ends(count, step, device):
 
 
 def _new_places(new, used, cu_seqlens_k_new):
-    """For each row of new keys: its sequence, and its place there. new [B, S, Hkv, D], or [T, Hkv, D] with the list of its sequences."""
+    """For each row of new keys: its sequence, its place there, and whether it is one of a sequence. new [B, S, Hkv, D], or [T, Hkv, D] with a list."""
+    rows = new.shape[0] if cu_seqlens_k_new is not None else new.shape[0] * new.shape[1]
+    row = torch.arange(rows, device=new.device)
     if cu_seqlens_k_new is None:
-        return torch.arange(new.shape[0], device=new.device)[:, None], used.long()[:, None] + torch.arange(new.shape[1], device=new.device)
-    row, ends = torch.arange(new.shape[0], device=new.device), cu_seqlens_k_new.long()
+        sequence = row // max(new.shape[1], 1)
+        return sequence, used.long()[sequence] + row % max(new.shape[1], 1), torch.ones_like(row, dtype=torch.bool)
+    ends = cu_seqlens_k_new.long()
     sequence = torch.searchsorted(ends, row, right=True).sub(1).clamp(0, used.shape[0] - 1)
-    return sequence, used.long()[sequence] + row - ends[sequence]
+    return sequence, used.long()[sequence] + row - ends[sequence], (row >= ends[0]) & (row < ends[-1])
 
 
-def _append(name, k, v, k_cache, v_cache, cache_seqlens, used, block_table, cu_seqlens_k_new):
-    """Writes new keys and values behind those that count. Returns how many count then. Nothing waits, so that a graph captures it."""
+def _checked_new(name, k, v, k_cache, v_cache, cache_seqlens, batch, cu_seqlens_k_new):
+    """Refuses new keys and values that do not belong to the cache, before anything is written."""
     if k is None or v is None or cache_seqlens is None:
         missing = "k" if k is None else "v" if v is None else "cache_seqlens"
         raise Error(f"{name}: {missing} is None; allowed with new keys: k, v and cache_seqlens together")
-    batch = used.shape[0]
     if cu_seqlens_k_new is not None and tuple(cu_seqlens_k_new.shape) != (batch + 1,):
         raise Error(f"{name}: cu_seqlens_k_new is {list(cu_seqlens_k_new.shape)}; allowed: [{batch + 1}], one more than sequences")
     for given, x, cache in (("k", k, k_cache), ("v", v, v_cache)):
@@ -165,14 +167,39 @@ def _append(name, k, v, k_cache, v_cache, cache_seqlens, used, block_table, cu_s
         wanted = (*rows, *cache.shape[2:])
         if tuple(x.shape) != wanted or x.dtype != cache.dtype:
             raise Error(f"{name}: {given} is {list(x.shape)} of {x.dtype}; allowed: {list(wanted)} of {cache.dtype}, as {given}_cache")
-    size, pages = k_cache.shape[1], 1 if block_table is None else block_table.shape[1]
-    sequence, places = _new_places(k, used, cu_seqlens_k_new)
-    places = places.clamp(0, size * pages - 1)
-    sequence = sequence.expand_as(places)
-    first = sequence if block_table is None else block_table.long()[sequence, places // size].clamp(0, k_cache.shape[0] - 1)
-    for x, cache in ((k, k_cache), (v, v_cache)):
-        cache.index_put_((first, places % size), x)
+
+
+def _append(k, v, k_cache, v_cache, used, block_table, cu_seqlens_k_new):
+    """Writes new keys and values behind those that count. Returns how many count then. Nothing waits, so that a graph captures it.
+
+    A row that has no place (padding, a page outside of the pool, the cache's end) writes once more what the first row with a place writes.
+    """
+    sequence, place, known = _new_places(k, used, cu_seqlens_k_new)
+    if len(place):
+        size, pages = k_cache.shape[1], 1 if block_table is None else block_table.shape[1]
+        page = sequence if block_table is None else block_table.long()[sequence, (place // size).clamp(0, pages - 1)]
+        served = known & (place >= 0) & (place < size * pages) & (page >= 0) & (page < k_cache.shape[0])
+        first = served.int().argmax().reshape(1)
+        page = torch.where(served, page, page.index_select(0, first)).clamp(0, k_cache.shape[0] - 1)
+        place = torch.where(served, place, place.index_select(0, first)) % size
+        for x, cache in ((k, k_cache), (v, v_cache)):
+            rows = x.reshape(len(place), *x.shape[-2:])
+            rows = torch.where(served[:, None, None], rows, rows.index_select(0, first))
+            cache.index_put_((page, place), torch.where(served.any(), rows, cache[page, place]))
     return used + (k.shape[1] if cu_seqlens_k_new is None else cu_seqlens_k_new.diff().to(used.dtype))
+
+
+def _table_of_pages(name, batch, block_table, page_table, cache_batch_idx):
+    """The table that was given, under whichever name. A cache's sequences by number are its pages."""
+    given = [(n, t) for n, t in (("block_table", block_table), ("page_table", page_table), ("cache_batch_idx", cache_batch_idx)) if t is not None]
+    if not given:
+        return None
+    if len(given) > 1:
+        _refuse(given[1][0], f"given beside {given[0][0]}", "one of block_table, page_table and cache_batch_idx", name)
+    (which, table), form = given[0], f"[{batch}]" if cache_batch_idx is not None else f"[{batch}, pages]"
+    if table.dim() != (1 if cache_batch_idx is not None else 2) or table.shape[0] != batch:
+        raise Error(f"{name}: {which} is {list(table.shape)}; allowed: {form}, as q has sequences")
+    return table if cache_batch_idx is None else table.to(torch.int32)[:, None]
 
 
 def flash_attn_with_kvcache(q: torch.Tensor, k_cache: torch.Tensor, v_cache: torch.Tensor, k: Optional[torch.Tensor] = None,
@@ -190,9 +217,10 @@ def flash_attn_with_kvcache(q: torch.Tensor, k_cache: torch.Tensor, v_cache: tor
     q [B, Sq, H, D], or [T, H, D] with cu_seqlens_q i32 [B + 1]; k_cache and v_cache [B, Sk, Hkv, D], or [pages, page size, Hkv, D] with block_table
     i32 [B, pages], which FlashAttention-3 calls page_table. cache_batch_idx i32 [B]: which sequence of a cache without pages each one reads.
     cache_seqlens: the keys of each sequence that count, i32 [B] or one number; all of them without it. k and v [B, S, Hkv, D], or [Tnew, Hkv, D] with
-    cu_seqlens_k_new i32 [B + 1]: new keys and values. torch writes them into the cache behind those that count, and they count then; places behind
-    the cache's end are its last. max_seqlen_q is not needed. rotary_cos, rotary_sin and cache_leftpad are refused by name; the other arguments are
-    flash_attn_func's. Returns o like q with Dv, and with return_softmax_lse (o, lse f32 [B, H, Sq] or [H, T]). Raises tilejit.Error.
+    cu_seqlens_k_new i32 [B + 1]: new keys and values. torch writes them into the cache behind those that count, and they count then. Rows behind the
+    list's last number, behind the cache's end, or of pages outside of the pool are not written. max_seqlen_q is not needed. rotary_cos, rotary_sin and
+    cache_leftpad are refused by name, before anything is written; the other arguments are flash_attn_func's. Returns o like q with Dv, and with
+    return_softmax_lse (o, lse f32 [B, H, Sq] or [H, T]). Raises tilejit.Error.
     >>> import torch, tilejit.torch
     >>> q, cache = torch.ones(2, 1, 4, 64, dtype=torch.float16), torch.ones(2, 30, 2, 64, dtype=torch.float16)
     >>> tilejit.torch.flash_attn_with_kvcache(q, cache, cache, cache_seqlens=17, causal=True).shape
@@ -203,25 +231,22 @@ def flash_attn_with_kvcache(q: torch.Tensor, k_cache: torch.Tensor, v_cache: tor
                           ("cache_leftpad", cache_leftpad, "it is not served")):
         if x is not None:
             _refuse(given, type(x).__name__, f"None, as {why}", name)
-    table, ends = block_table if page_table is None else page_table, None
+    _served(name, 0.0, num_splits, pack_gqa, others)
+    _window(window_size, name)
     for given, x, rank in (("q", q, 4 if cu_seqlens_q is None else 3), ("k_cache", k_cache, 4), ("v_cache", v_cache, 4)):
         if x.dim() != rank:
             raise Error(f"{name}: {given}.rank is {x.dim()}; allowed: {rank}")
-    batch, keys = q.shape[0] if cu_seqlens_q is None else cu_seqlens_q.shape[0] - 1, k_cache.shape[1]
-    if cache_batch_idx is not None:
-        if table is not None:
-            _refuse("cache_batch_idx", "given beside a table of pages", "one of both", name)
-        table = cache_batch_idx.to(torch.int32)[:, None]  # the cache's sequences are its pages
+    batch, keys, ends = q.shape[0] if cu_seqlens_q is None else cu_seqlens_q.shape[0] - 1, k_cache.shape[1], None
+    table = _table_of_pages(name, batch, block_table, page_table, cache_batch_idx)
     if table is None and k_cache.shape[0] != batch:
         raise Error(f"{name}: k_cache.shape[0] (B) is {k_cache.shape[0]}; allowed: {batch}, as q has sequences, or a block_table")
-    if table is not None and (table.dim() != 2 or table.shape[0] != batch):
-        raise Error(f"{name}: block_table is {list(table.shape)}; allowed: [{batch}, pages], as q has sequences")
     used = cache_seqlens
     if used is None or isinstance(used, int):
         most = keys * (1 if table is None else table.shape[1])
         used = torch.full((batch,), most if used is None else used, dtype=torch.int32, device=q.device)
-    if k is not None or v is not None:
-        used = _append(name, k, v, k_cache, v_cache, cache_seqlens, used, table, cu_seqlens_k_new)
+    if k is not None or v is not None or cu_seqlens_k_new is not None:
+        _checked_new(name, k, v, k_cache, v_cache, cache_seqlens, batch, cu_seqlens_k_new)
+        used = _append(k, v, k_cache, v_cache, used, table, cu_seqlens_k_new)
     if table is None:
         k_cache, v_cache, ends = k_cache.flatten(0, 1), v_cache.flatten(0, 1), _ends(batch, keys, q.device)
     options = dict(softmax_scale=softmax_scale, causal=causal, window_size=window_size, softcap=softcap, alibi_slopes=alibi_slopes, block_table=table,
