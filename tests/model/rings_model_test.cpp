@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <regex>
 #include <string>
 #include <vector>
 
@@ -148,6 +149,12 @@ TJ_NOTES(kernel, R"({"name": "toy", "sites": [], "waits": [],
             {"id": 3, "nodes": ["take_x"], "role": [0], "reads": [0], "writes": []}, {"id": 4, "nodes": ["take_y"], "role": [0], "reads": [1], "writes": []}]})")
 )unit";
 
+/// A report without its lanes: a seed draws the lane that a warp elects.
+std::string without_lanes(const std::string& report) {
+  static const std::regex kLane(R"(, lane \d+)");
+  return std::regex_replace(report, kLane, "");
+}
+
 /// The model's report about the launch when a site does nothing, whatever the order of events; 0: none.
 template <class Launch>
 std::string said_of(tj::testing::ModelUnit& unit, int site, Launch&& launch) {
@@ -157,7 +164,7 @@ std::string said_of(tj::testing::ModelUnit& unit, int site, Launch&& launch) {
     const tj::Error e = outcome_of(launch);
     if (e.code != Code::model_fault && e.code != Code::deadlock) return "";
     if (said.empty()) said = e.message;
-    CHECK(e.message == said);
+    CHECK(without_lanes(e.message) == without_lanes(said));
   }
   return said;
 }
@@ -188,17 +195,19 @@ std::string says_of_tensor(int site, bool stores, int rounds = 3) {
 TEST_CASE("who waits for each slot's own barriers is right") { CHECK(says(0) == ""); }
 
 TEST_CASE("who reads a slot has waited for its full barrier, though another tells as much") {
-  CHECK_MESSAGE(contains(says(5),
+  const std::string said = says(5);
+  CHECK_MESSAGE(contains(said,
                          "kernel toy, block 0: role use (warp 1, lane 0), node add, iteration 0 reads ring x, slot 0 "
                          "of 1 and has not waited for its full barrier 0x600, which is in phase 1"),
-                says(5));
+                said);
 }
 
 TEST_CASE("who fills a slot again has waited for its empty barrier, though another tells as much") {
-  CHECK_MESSAGE(contains(says(1),
+  const std::string said = says(1);
+  CHECK_MESSAGE(contains(said,
                          "role fill (warp 0, lane 0), node fill_x, iteration 1 fills ring x, slot 0 of 1 for the 2. "
                          "time and has not waited for its empty barrier 0x608, which is in phase 1"),
-                says(1));
+                said);
   CHECK(says(1, 1) == "");  // the first time nothing is there
 }
 
@@ -264,10 +273,11 @@ TEST_CASE("in tensor memory who waits for each slot's own barriers is right") {
 }
 
 TEST_CASE("in tensor memory too the own barrier is the one to wait for, though another tells as much") {
-  CHECK_MESSAGE(contains(says_of_tensor(1, false),
+  const std::string said = says_of_tensor(1, false);  // no report is made while another one is logged
+  CHECK_MESSAGE(contains(said,
                          "node fill_x, iteration 1 fills ring x, slot 0 of 1 in tensor memory, and has not waited for "
                          "its empty barrier 0x408"),
-                says_of_tensor(1, false));
+                said);
   CHECK(says_of_tensor(1, false, 1) == "");
 }
 
@@ -285,8 +295,8 @@ TEST_CASE("a slot's own barrier tells of all loads and stores of its columns, th
                   untold);
     CHECK(says_of_tensor(10, stores, 1) == "");  // nobody fills it again
   }
-  CHECK_MESSAGE(contains(says_of_tensor(16, false), "node fill_y, iteration 1 issues a product whose sums are"),
-                says_of_tensor(16, false));
+  const std::string second = says_of_tensor(16, false);
+  CHECK_MESSAGE(contains(second, "node fill_y, iteration 1 issues a product whose sums are"), second);
 }
 
 }  // namespace
