@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "model/cluster.hpp"
@@ -25,15 +26,16 @@ std::string joined(const std::vector<std::string>& names) {
   return text.empty() ? "nobody" : text;
 }
 
-// A thread of the role that waits, if possible for more than the others of its warp. Else one that can run; null where
-// all have ended.
+// The thread of the role that has waited longest, if possible for more than the others of its warp: any lane of a warp
+// may be elected, and the others may have run ahead of it. Else one that can run; null where all have ended.
 const Thread* living_thread(const Block& block, const Notes::Role& role) {
   const unsigned lanes = block.scheduler.warp_threads(),
                  end = std::min((role.first_warp + role.warps) * lanes, block.scheduler.size());
   const Thread *waiting = nullptr, *living = nullptr;
   for (unsigned i = role.first_warp * lanes; i < end; ++i) {
     const Thread& thread = block.scheduler.thread(i);
-    if (thread.state == ThreadState::waiting && (waiting == nullptr || waiting->wait.kind == WaitKind::warp))
+    const auto order = [](const Thread& of) { return std::pair(of.wait.kind == WaitKind::warp, of.wait.since); };
+    if (thread.state == ThreadState::waiting && (waiting == nullptr || order(thread) < order(*waiting)))
       waiting = &thread;
     if (thread.state != ThreadState::done) living = &thread;
   }

@@ -37,7 +37,7 @@ def edit(recipe):
                    "  std::int32_t chunk = 0;\n")
     recipe.replace(DESCRIPTORS, "  bool general_scale = false;\n", "  bool general_scale = false;\n"
                    "  bool chunked = false;  ///< FmhaArgs::chunk is not 0\n")
-    recipe.replace(FIELDS, "std::array<Field<FmhaKernel>, 19>", "std::array<Field<FmhaKernel>, 20>")
+    recipe.replace(FIELDS, "std::array<Field<FmhaKernel>, 20>", "std::array<Field<FmhaKernel>, 21>")
     recipe.replace(FIELDS, "}};\n\n}  // namespace tj::ops", ROW)
     recipe.replace(MASK, "  int left, right;      ///< at most queries + keys\n", "  int left, right;      ///< at most queries + keys\n"
                    "  int chunk;             ///< keys of a chunk; 0: all are one\n")
