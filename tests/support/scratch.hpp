@@ -83,4 +83,9 @@ inline int wait_for(pid_t child) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }
 
+/// The thread of this process waits for something.
+inline bool sleeps(pid_t thread) {
+  return read_bytes("/proc/self/task/" + std::to_string(thread) + "/stat").find(") S ") != std::string::npos;
+}
+
 }  // namespace tj::testing
