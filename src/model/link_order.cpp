@@ -1,4 +1,4 @@
-// See link_order.hpp. Rules: PTX ISA 8.7, "Memory consistency model"; CUDA's driver API, "Stream Management": work of a
+// See link_order.hpp. Rules: PTX ISA 8.7, "Memory consistency model"; CUDA's driver API, "Stream Management". Work of a
 // stream is done in its order, and an event tells what came before it.
 #include "model/link_order.hpp"
 

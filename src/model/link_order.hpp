@@ -1,7 +1,7 @@
 // The happens-before order of ranks' work: who may rely on what another rank has done.
 //
-// Decides what a piece of work knows: what came before it in its queue, what events have told it, and what was told
-// with a word that it has loaded. Decides the words of a report. Knows no stream and runs nothing. Not thread safe.
+// Decides what a piece of work knows: what came before it in its queue, what events and loaded words have told it.
+// Decides the words of a report. It knows no stream and runs nothing. It is not thread safe.
 // Invariant: what it finds depends on the order of events only where the order itself differs, never on values.
 #pragma once
 
