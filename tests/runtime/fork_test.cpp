@@ -3,8 +3,10 @@
 // whose warnings nobody reads.
 #include <doctest/doctest.h>
 #include <fcntl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdlib>
@@ -101,8 +103,13 @@ TEST_CASE("a fork waits for no thread that makes the process's runtime and canno
               else
                 Runtime::instance().counters();
             };
-            std::thread(use).detach();
-            std::this_thread::sleep_for(std::chrono::milliseconds(200));
+            static std::atomic<pid_t> user{0};
+            std::thread([use] {
+              user = ::gettid();
+              use();
+            }).detach();
+            while (user == 0 || !tj::testing::sleeps_in(user, SYS_write))
+              std::this_thread::sleep_for(std::chrono::milliseconds(5));
             const auto start = std::chrono::steady_clock::now();
             const pid_t child = ::fork();
             if (child == 0) {
