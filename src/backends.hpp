@@ -41,7 +41,7 @@ class Backends {
   std::shared_ptr<launch::Driver> driver(Device device);
   /// Null instead.
   std::shared_ptr<launch::Driver> driver_if_present(DeviceKind kind);
-  /// What driver() was told where it found none, without advice: "no driver for cuda:0: ...".
+  /// The reason that driver() was told where it found none, without advice: "no driver for cuda:0: ...".
   std::string no_driver(Device device);
   /// Throws tj::Error(target) when nothing serves the device or the setting contradicts it.
   arch::Target target(Device device);

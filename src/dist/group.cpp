@@ -121,8 +121,8 @@ struct Group::Impl {
     const ops::Kernel kernel = inside->kernel_of(op, op.problem_key(args), member.device);
     op.steps(args, kernel, ops::nowhere(), [&](const ops::Step& step) { inside->loaded(step, member.device, stream); });
   }
-  /// A call of all ranks. One that fails between its exchanges leaves messages of the ranks out of step for good. So
-  /// does one whose thread ends in a function of the user's.
+  /// A call of all ranks. One that fails between its exchanges leaves messages of the ranks out of step for good. One
+  /// whose thread ends in a function of the user's does so, too.
   template <class Work>
   void together(const Work& work) {
     check();

@@ -7,8 +7,8 @@ namespace tj::dist {
 namespace {
 
 constexpr double kLaunchS = 4e-6;  // of a launch that waits for another one
-// Shares of the matrix units' rate at the clock that lasts: attention of 16 bits on an H200 600 TFLOP/s, 8192^3 of f16
-// in 1.54 ms 710 (README.md, 2026-11-30).
+// Shares of the matrix units' rate at the clock that lasts. Attention of 16 bits has 600 TFLOP/s on an H200. A product
+// of f16, 8192^3 in 1.54 ms, has 710 (README.md, 2026-11-30).
 constexpr double kAttentionShare = 0.632, kProductShare = 0.748;
 // Links of an arch that has no facts of them: NVLink 4 and 5 have a tenth of their GPU's memory rate.
 constexpr double kLinkShare = 0.1, kUnknownLinkS = 10e-6;

@@ -49,7 +49,7 @@ class PeerMemory {
   virtual void copy_rows(int device, const RowsToCopy& rows, Stream stream) = 0;
   /// Says what the stream's next launch is for. Nobody listens on devices.
   virtual void announce(int /*device*/, const PeerStep& /*step*/, Stream /*stream*/) {}
-  /// What this device's memory holds is of no use to work that comes behind. Nothing is done on devices.
+  /// The content of this device's memory is of no use to work that comes behind. Nothing is done on devices.
   virtual void let_go(int /*device*/, void* /*memory*/, std::size_t /*bytes*/, Stream /*stream*/) {}
   /// Is all work of the stream done? Never waits.
   virtual bool idle(int device, Stream stream) = 0;

@@ -104,8 +104,8 @@ void at_node(int call, int iteration) {
   guarded([=](Thread& t, Block& b) { b.enter_node(t, call, iteration); });
 }
 unsigned clock() { return static_cast<unsigned>(current_thread()->block->scheduler.step()); }
-/// The PTX manual leaves open which lane it is, and promises the same one for the same lanes. So each seed draws one
-/// for each warp of a block, and a kernel that takes it for lane 0 is found out.
+/// The PTX manual leaves open which lane it is, and promises the same one for the same lanes. Each seed draws one for
+/// each warp of a block, and a kernel that takes it for lane 0 is found out.
 int elect() {
   meet_warp(WarpUnit::Kind::elect, 0, 0);
   const Thread& thread = *current_thread();

@@ -56,8 +56,9 @@ void check_launch(const ModelKernel& loaded, const LaunchConfig& config, std::si
          cat("params has ", params_bytes, " bytes, the kernel takes ", kernel.params_bytes));
 }
 
-// Clusters in order, each by one worker, for kernels whose blocks tell each other nothing. After a fault no new cluster
-// begins. Clusters that began earlier end, so that the fault that is reported does not depend on the number of workers.
+// Clusters in order, each by one worker, for kernels whose blocks tell each other nothing. No new cluster begins after
+// a fault. Clusters that began earlier end, so that the fault that is reported does not depend on the number of
+// workers.
 class Spread {
  public:
   Spread(const Launch& launch, StackPool& pool) : launch_(launch), pool_(pool) {}

@@ -1,4 +1,4 @@
-// See link_order.hpp. Rules: PTX ISA 8.7, "Memory consistency model"; CUDA's driver API, "Stream Management": work of a
+// See link_order.hpp. Rules: PTX ISA 8.7, "Memory consistency model"; CUDA's driver API, "Stream Management". Work of a
 // stream is done in its order, and an event tells what came before it.
 #include "model/link_order.hpp"
 
@@ -120,7 +120,7 @@ void LinkOrder::race(const Work& work, bool writes, const Done& prior, bool wrot
 /// A launch uses many words one after the other.
 LinkOrder::Id LinkOrder::last_of(const Work& work) {
   const Done& last = done_.back();
-  const bool same = done_.size() > 1 && last.queue == work.queue && last.time == work.knows[work.queue];
+  const bool same = last.queue == work.queue && last.time == work.knows[work.queue];
   return same ? static_cast<Id>(done_.size() - 1) : record(work);
 }
 
@@ -159,6 +159,7 @@ void LinkOrder::settle() {
     }
   told_.clear();
   words_.clear();
+  if (done_.back().time != 0) done_.emplace_back();  // times begin anew, and nobody's last work is that of before
 }
 
 void LinkOrder::add_memory(Span memory) { memory_[memory.begin] = {memory.end, ++allocations_}; }

@@ -1,7 +1,7 @@
 // The happens-before order of ranks' work: who may rely on what another rank has done.
 //
-// Decides what a piece of work knows: what came before it in its queue, what events have told it, and what was told
-// with a word that it has loaded. Decides the words of a report. Knows no stream and runs nothing. Not thread safe.
+// Decides what a piece of work knows: what came before it in its queue, what events and loaded words have told it.
+// Decides the words of a report. It knows no stream and runs nothing. It is not thread safe.
 // Invariant: what it finds depends on the order of events only where the order itself differs, never on values.
 #pragma once
 
@@ -19,7 +19,7 @@ namespace tj::model {
 class LinkOrder {
  public:
   using Time = std::uint32_t;
-  /// For each queue, by number: the work of it that is done.
+  /// The works of each queue that are done, by the queue's number.
   using Clock = std::vector<Time>;
   struct Span {
     std::uintptr_t begin = 0, end = 0;  ///< half-open
@@ -38,23 +38,24 @@ class LinkOrder {
   /// All that the work has read and written. Throws tj::Error(model, model_fault) for a byte that another one has
   /// touched, when nothing orders the two, and for one that is of no use.
   void touch(const Work& work, const std::vector<Span>& reads, const std::vector<Span>& writes);
-  /// Bytes from one place to another. Those that are of no use, such as gaps between tensors, are of none there, too.
+  /// Bytes from one place to another. Bytes of no use, such as gaps between tensors, may be copied. The copy of them is
+  /// of no use, too.
   struct Row {
     std::uintptr_t from = 0, to = 0;
     std::size_t bytes = 0;
   };
   void copy(const Work& work, const std::vector<Row>& rows);
-  /// What was in these bytes is of no use from now on, to whoever reads them before they are written.
+  /// The content of these bytes is of no use from now on, to whoever reads them before they are written.
   void let_go(const Work& work, Span bytes);
 
-  /// What is known goes with the word, to whoever loads it.
+  /// Whoever loads the word knows this, too.
   void tell(const std::uint32_t* word, const Clock& knows) { told_[word] = knows; }
   /// The work loads a word, or stores it. Throws as touch() does, for a word that one rank alone uses: nobody else
   /// orders its loads and stores.
   void use_word(const Work& work, const std::uint32_t* word, bool stores);
   /// Nothing is told with the word but its value.
   void tell_nothing(const std::uint32_t* word) { told_.erase(word); }
-  /// Null where nobody has told anything.
+  /// It is null where nobody has told anything.
   const Clock* told(const std::uint32_t* word) const;
 
   /// All work is done, and whoever comes later knows of it.

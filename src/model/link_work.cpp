@@ -68,15 +68,18 @@ void QueuedLaunch::finish() {
   words_.order.touch(work_, merged(std::move(reads_)), merged(std::move(writes_)));
 }
 
+unsigned QueuedLaunch::number_of(const Thread& thread) const {
+  return thread.self.block * launching_.launch().threads + thread.index();
+}
+
 LinkOrder::Clock& QueuedLaunch::knowledge_of(const Thread& thread) {
-  const unsigned of_grid = thread.self.block * launching_.launch().threads + thread.index();
-  return of_threads_.try_emplace(of_grid, work_.knows).first->second;
+  return of_threads_.try_emplace(number_of(thread), work_.knows).first->second;
 }
 
 std::uint32_t QueuedLaunch::load(Thread& thread, const std::uint32_t* word) {
   loads_words_ = true;
   words_.order.use_word(work_, word, false);
-  asked_[thread.index()].insert(word);
+  asked_[number_of(thread)].insert(word);
   if (const LinkOrder::Clock* const told = words_.order.told(word); told != nullptr && !deaf_)
     LinkOrder::join(knowledge_of(thread), *told);
   return *word;
@@ -97,7 +100,7 @@ void QueuedLaunch::rest(Thread& thread) {
   if (cluster_ == nullptr) fault(thread, "waits for another rank; allowed: in a launch of one block or cluster");
   resting_.push_back(&thread);
   thread.block->scheduler.park(thread, {WaitKind::word, 0, 0, 0, 0});
-  asked_.erase(thread.index());
+  asked_.erase(number_of(thread));
 }
 
 bool QueuedLaunch::change(LinkMutant::Kind kind) {
@@ -124,7 +127,7 @@ std::string QueuedLaunch::waits_for() const {
   std::string all;
   for (const Thread* thread : resting_) {
     all += cat(all.empty() ? "" : "; ", "lane ", thread->lane(), " has loaded");
-    if (const auto asked = asked_.find(thread->index()); asked != asked_.end())
+    if (const auto asked = asked_.find(number_of(*thread)); asked != asked_.end())
       for (const std::uint32_t* word : asked->second)
         all += cat(" ", *word, " from ", words_.order.place(reinterpret_cast<std::uintptr_t>(word)));
   }
@@ -137,7 +140,7 @@ QueuedCopy::QueuedCopy(const launch::RowsToCopy& rows, std::uint64_t& random, Li
 void QueuedCopy::start(LinkOrder::Work work) {
   work_ = std::move(work);
   std::vector<LinkOrder::Row> rows;
-  const std::int64_t cuts = is_word() ? 1 : std::max<std::int64_t>(1, kPieces / rows_.rows);
+  const std::int64_t cuts = is_word() || rows_.rows == 0 ? 1 : std::max<std::int64_t>(1, kPieces / rows_.rows);
   for (std::int64_t row = 0; row < rows_.rows; ++row) {
     auto* const to = static_cast<std::byte*>(rows_.to) + row * rows_.to_pitch;
     const auto* const from = static_cast<const std::byte*>(rows_.from) + row * rows_.from_pitch;

@@ -2,6 +2,8 @@
 //
 // Decides how a piece of work is done, in parts where it may wait or arrive late. linked.hpp decides when. Invariant: a
 // launch that waits for words of other ranks is one cluster, which is run in parts; others run to their end at once.
+// Accesses of a launch are checked at its end, by all that it has learnt. A read that comes before the wait of its own
+// launch is not found.
 #pragma once
 
 #include <cstddef>
@@ -40,6 +42,7 @@ struct LinkWork {
   enum class Kind { launch, copy, event, wait, let_go, zero } kind = Kind::launch;
   bool loads_words = false, stores_words = false;  ///< a launch that has done so
   bool is_word = false;                            ///< a copy of one
+  std::uint64_t ended = 0;                         ///< the run's step at whose end it was done
 };
 
 /// Words that were written so far, by number: who waits looks again when it grows.
@@ -58,15 +61,15 @@ struct LinkEvent {
 class QueuedWork {
  public:
   virtual ~QueuedWork() = default;
-  /// May it move? Only events are waited for before the start.
+  /// It may move now. Only events are waited for before the start.
   virtual bool can_move() const { return true; }
   /// It begins, with what its queue knows.
   virtual void start(LinkOrder::Work work) = 0;
   /// A part of it; returns whether it has ended.
   virtual bool go_on() = 0;
-  /// What the queue knows afterwards.
+  /// The queue knows this afterwards.
   virtual LinkOrder::Clock knows() const = 0;
-  /// Who or what it waits for.
+  /// The text says who or what it waits for.
   virtual std::string waits_for() const { return {}; }
 
   /// Applies it, unless it changes the order of works. False where it is none of this work.
@@ -74,7 +77,7 @@ class QueuedWork {
     left_out = kind == LinkMutant::Kind::left_out;
     return left_out;
   }
-  /// What has been seen of it.
+  /// It writes there what has been seen of it.
   virtual void note(LinkWork&) const {}
 
   std::string text;
@@ -104,6 +107,7 @@ class QueuedLaunch final : public QueuedWork, public LinkPort {
   void note(LinkWork& what) const override;
 
  private:
+  unsigned number_of(const Thread& thread) const;  ///< in the launch
   LinkOrder::Clock& knowledge_of(const Thread& thread);
   void finish();
 

@@ -12,14 +12,6 @@ namespace tj::model {
 using support::cat;
 using support::fail;
 
-/// Allocations, whose frees may come when the driver has gone.
-struct Linked::Memory {
-  support::Mutex mutex;
-  LinkOrder order;
-  LinkWords words{order, 0, steps};
-  std::uint64_t steps = 0;
-};
-
 /// A stream of the model's own.
 class Linked::Side final : public launch::SideStream {
  public:
@@ -48,12 +40,13 @@ std::uint64_t& Linked::steps() const { return memory_->steps; }
 void Linked::begin(std::uint64_t seed, std::optional<LinkMutant> mutant) {
   const std::lock_guard lock(mutex_);
   clear();
-  places_.clear();
+  queue_of_.clear();
   queues_.clear();
   streams_of_.clear();
   works_.clear();
   mutant_ = std::move(mutant);
   mutant_met_ = false;
+  steps() = 0;
   seed_ = seed;
 }
 
@@ -63,19 +56,19 @@ void Linked::clear() {
     each->waiting.clear();
     each->knows.clear();
     each->done = 0;
+    each->announced.clear();
   }
+  const auto freed_without_the_lock = std::exchange(kept_, {});
   const std::lock_guard lock(memory_->mutex);
   order().settle();
-  kept_.clear();
 }
 
 Linked::Queue& Linked::queue(Stream stream) {
-  const auto [found, fresh] = places_.try_emplace(stream.handle, queues_.size());
-  if (fresh) {
-    queues_.push_back(std::make_unique<Queue>());
-    queues_.back()->number = static_cast<unsigned>(queues_.size() - 1);
-  }
-  return *queues_[found->second];
+  const auto found = queue_of_.find(stream.handle);
+  if (found != queue_of_.end()) return *found->second;
+  queues_.push_back(std::make_unique<Queue>());
+  queues_.back()->number = static_cast<unsigned>(queues_.size() - 1);
+  return *queue_of_.emplace(stream.handle, queues_.back().get()).first->second;
 }
 
 std::string Linked::name(const Queue& queue) const {

@@ -1,9 +1,12 @@
-// The CPU model with streams and links: work of several ranks waits in queues, and is done in an order drawn from a
+// The CPU model with streams and links. Work of several ranks waits in queues. It is done in an order drawn from a
 // seed. Links deliver late, in pieces and out of order.
 //
 // Decides which queue's turn it is, when a copy arrives, and that nobody can go on any more. LinkOrder decides what
-// work may rely on. A rank is a set of streams of device 0. Invariant: equal work, seeds and changes give equal runs; a
-// run leaves nothing in a queue. Work without a stream is done at once, as on the model without links, and unchecked.
+// work may rely on. A rank is a set of streams of device 0. Work without a stream is done at once, as on the model
+// without links, and unchecked. Invariants:
+// - Equal work of each rank, seeds and changes give equal orders of events, whichever rank enqueued first. Queues
+//   without a rank count as they were first used.
+// - A run leaves nothing in a queue.
 #pragma once
 
 #include <cstddef>
@@ -52,7 +55,13 @@ class Linked final : public Model {
 
  private:
   class Side;
-  struct Memory;
+  /// Allocations, whose frees may come when the driver has gone, from any thread.
+  struct Memory {
+    support::Mutex mutex;
+    LinkOrder order;
+    LinkWords words{order, 0, steps};
+    std::uint64_t steps = 0;
+  };
   struct Queue {
     unsigned number = 0;   ///< from 0 on
     int rank = -1;         ///< of the step that was announced in it, or in a stream beside it
@@ -74,6 +83,7 @@ class Linked final : public Model {
   void wait_for(Stream behind, Stream before, const char* what);
   void clear();
 
+  void sort_queues();
   void name_works();
   void apply_mutant();
   void draw_manner();
@@ -84,7 +94,7 @@ class Linked final : public Model {
   std::string report() const;
 
   support::Mutex mutex_;
-  std::map<const void*, std::size_t> places_;  ///< of queues, by their streams' handles
+  std::map<const void*, Queue*> queue_of_;  ///< by the streams' handles
   std::vector<std::unique_ptr<Queue>> queues_;
   std::map<int, unsigned> streams_of_;  ///< by rank
   std::vector<LinkWork> works_;
@@ -100,7 +110,7 @@ class Linked final : public Model {
 /// One as a driver of its own.
 std::shared_ptr<Linked> open_linked_model();
 
-/// While one lives, runtimes that open their model take this one. For checks and tests, one at a time.
+/// Runtimes that open their model while one lives take its model. It is for checks and tests, one at a time.
 class ModelInPlace {
  public:
   explicit ModelInPlace(std::shared_ptr<launch::Driver> model);

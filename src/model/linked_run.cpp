@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <iterator>
 #include <mutex>
+#include <tuple>
 #include <utility>
 
 #include "model/default_math.hpp"
@@ -19,6 +20,7 @@ void Linked::run() {
   const support::Uncancelled whole;
   const DefaultMath math;
   state_ = seed_ * 0xd1342543de82ef95ull + 0x9e3779b97f4a7c15ull;
+  sort_queues();
   name_works();
   apply_mutant();
   draw_manner();
@@ -33,6 +35,14 @@ void Linked::run() {
     throw;
   }
   clear();
+}
+
+/// Threads of several ranks make queues in any order, and what is drawn is a place among them.
+void Linked::sort_queues() {
+  const auto key = [](const std::unique_ptr<Queue>& each) {
+    return std::tuple(each->rank, each->of_rank, each->number);
+  };
+  std::sort(queues_.begin(), queues_.end(), [&](const auto& a, const auto& b) { return key(a) < key(b); });
 }
 
 void Linked::name_works() {
@@ -82,17 +92,20 @@ Linked::Queue* Linked::choose() {
 bool Linked::step() {
   Queue* const chosen = choose();
   if (chosen == nullptr) return false;
+  const std::lock_guard lock(memory_->mutex);  // others free memory meanwhile
   ++steps();
   QueuedWork& work = *chosen->waiting.front();
   try {
     if (!work.started) start(*chosen, work);
     if (!work.left_out && !work.go_on()) return true;
   } catch (const Error& e) {
-    const std::string before = cat(name(*chosen), ", ", work.text, ": ");
-    fail(e.stage, e.code, e.message.starts_with("rank ") ? e.message : before + e.message, report() + e.log);
+    const std::string who = name(*chosen) + ", ";
+    fail(e.stage, e.code, e.message.starts_with(who) ? e.message : cat(who, work.text, ": ", e.message),
+         report() + e.log);
   }
   LinkOrder::join(chosen->knows, work.left_out ? LinkOrder::Clock{} : work.knows());
   work.note(works_[work.number]);
+  works_[work.number].ended = steps();
   chosen->waiting.pop_front();
   return true;
 }
@@ -109,6 +122,7 @@ void Linked::start(Queue& queue, QueuedWork& work) {
 }
 
 void Linked::deadlock() const {
+  const std::lock_guard lock(memory_->mutex);
   std::string who;
   for (const auto& each : queues_) {
     if (each->waiting.empty()) continue;

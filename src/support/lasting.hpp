@@ -40,8 +40,8 @@ class Lasting {
   T& get() {
     return get([] { return T(); });
   }
-  /// Made outside the section that a fork waits for, as it may take long or be held up: by each that asks while there
-  /// is none. The first one that is made stays.
+  /// Each that asks while there is none makes one, outside the section that a fork waits for: it may take long or be
+  /// held up. The first one that is made stays.
   template <class Make>
   T& get_made_outside(Make&& make) {
     if (T* made = made_.load(std::memory_order_acquire)) return *made;

@@ -90,7 +90,7 @@ void at_end() {
   wait_for_others(kMoreTime);
 }
 
-/// Where the C library's exit() lies, found once: who looks for it later takes no lock of the loader's.
+/// The place of the C library's exit(), found once. Who looks for it later takes no lock of the loader's.
 struct Code {
   std::uintptr_t begin = 0, end = 0;  ///< nothing: it was not found
 };
@@ -123,8 +123,8 @@ bool in_exit() noexcept {
 }
 
 /// exit() calls this before all handlers, in the thread that ends the process. The wait stands here, as a handler that
-/// a library registers meanwhile would run before ours. Where there is nothing to wait for, calls go on as before,
-/// until a handler of ours comes; a second thread stays all the same.
+/// a library registers meanwhile would run before ours. Calls go on as before where there is nothing to wait for, until
+/// a handler of ours comes. A second thread stays all the same.
 void at_thread_exit(void*) {
   if (!in_exit()) return;
   if (!take_end()) stay();
@@ -266,8 +266,11 @@ void IfExitComes::call_all() noexcept {
 }
 
 HeldTurn::HeldTurn(Turn& turn) noexcept
-    : turn_(turn), older_(newest_turn), again_(is_of_this_thread()), taken_(!again_), if_exit_comes_(gives_back_) {
-  if (taken_) turn_.lock();
+    : turn_(turn), older_(newest_turn), again_(is_of_this_thread()), if_exit_comes_(gives_back_) {
+  if (!again_) {
+    turn_.lock();
+    taken_ = true;
+  }
   newest_turn = this;
 }
 
@@ -282,7 +285,7 @@ bool HeldTurn::is_of_this_thread() const noexcept {
   return false;
 }
 
-/// In a child it is free, or another thread's.
+/// The turn is free in a child, or another thread's.
 void HeldTurn::give_back() noexcept {
   if (std::exchange(taken_, false) && generation_ == process_generation()) turn_.unlock();
 }

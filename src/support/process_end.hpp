@@ -122,7 +122,7 @@ class HeldTurn {
   HeldTurn* const older_;
   const std::uint32_t generation_ = process_generation();
   const bool again_;
-  bool taken_;
+  bool taken_ = false;  ///< not before the lock: a handler of a signal may call exit() while the thread waits for it
   const GivesBack gives_back_{*this};
   const IfExitComes if_exit_comes_;
 };

@@ -158,7 +158,7 @@ std::string LinkedCalls::run(int calls, std::uint64_t seed, std::optional<model:
   return said;
 }
 
-/// A rank enqueues its works in the order of its calls. Those before a begin count to the call before.
+/// A rank enqueues its works in the order of its calls. Works before a turn's begin count to the call before.
 std::vector<model::LinkWork> LinkedCalls::of_third_call() const {
   std::map<char, int> calls;  // by rank: "rank 1, stream 2"
   std::vector<model::LinkWork> found;

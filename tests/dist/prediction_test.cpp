@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "arch/fact_file.hpp"
+
 using namespace tj::dist;
 
 namespace {
@@ -48,6 +50,31 @@ TEST_CASE("own rows come first where many heads of keys travel, not where few do
   CHECK(own_first(many));
   CHECK(!own_first(load_of(131072, 32, 1)));
   CHECK(!own_first(load_of(1024, 32, 8)));
+}
+
+TEST_CASE("an arch without facts of links has a tenth of its memory's rate, and 10 us") {
+  for (const char* name : {"sm_80", "sm_89", "sm_100"}) {
+    const tj::arch::Arch& arch = *tj::arch::find(name);
+    CAPTURE(arch.name);
+    REQUIRE(!arch.has_fact("link_bytes_per_cycle"));
+    const Rates rates = rates_of(arch);
+    CHECK(rates.link_bytes_per_s == doctest::Approx(0.1 * rates.memory_bytes_per_s));
+    CHECK(rates.link_s == doctest::Approx(10e-6));
+  }
+  CHECK(kRates.link_bytes_per_s == doctest::Approx(392e9).epsilon(.01));
+}
+
+TEST_CASE("a file of facts changes the choice: own rows come first where links are slow") {
+  const tj::arch::Arch& shipped = *tj::arch::find("sm_90a");
+  const tj::arch::FactFile& file = tj::arch::read_facts(
+      R"({"tilejit_facts": 1, "arch": "sm_90a", "facts": {"link_bytes_per_cycle": 7, "link_latency_cycles": 17550}})",
+      "/slow.json", "TJ_FACTS");
+  const Rates slow = rates_of(tj::arch::with_facts(shipped, &file));
+  CHECK(slow.memory_bytes_per_s == kRates.memory_bytes_per_s);
+  const Load few = load_of(131072, 32, 1);
+  const Predicted by_file = predict(slow, few);
+  CHECK(!own_first(few));
+  CHECK(by_file.own_first_s < by_file.whole_s);
 }
 
 TEST_CASE("shares of a rank's products that its bytes and merging add, as README.md has them") {

@@ -71,10 +71,23 @@ def problems_of(options):
 
 
 # ---- the document ------------------------------------------------------------------------------------------------------
+WORDS_OF_ROWS = ("number", "dtype", "title", "taken", "kernels")
+
+
 def row_of(problem, tuned):
     kernels = [[kernel["name"], kernel["measured_us"], kernel.get("predicted_us")] for kernel in tuned["kernels"] if "measured_us" in kernel]
     return {"number": problem["number"], "flags": gemm_speed.tune_words(problem), "dtype": problem["dtype"],
             "sizes": [problem["m"], problem["n"], problem["k"]], "title": drawing.title(problem), "taken": tuned["predicted"], "kernels": kernels}
+
+
+def fault_of(row):
+    """What a row of a document lacks, or None."""
+    for word in WORDS_OF_ROWS:
+        if word not in row:
+            return f"has no '{word}'"
+    if any(len(kernel) != 3 for kernel in row["kernels"]):
+        return "has a kernel that is not its name, its time and its predicted time"
+    return None
 
 
 def words_of(options):
@@ -86,9 +99,11 @@ def read(name):
     try:
         with open(name, encoding="utf-8") as file:
             document = json.load(file)
-        document["problems"]
+        faults = [f"problem {place} {fault_of(row)}" for place, row in enumerate(document["problems"]) if fault_of(row)]
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise tuning.ToolError(f"{name} is no document of this script: {error}") from None
+        faults = [str(error)]
+    if faults:
+        raise tuning.ToolError(f"{name} is no document of this script: {faults[0]}")
     return document
 
 

@@ -89,24 +89,27 @@ TEST_CASE("each rule by a kernel that breaks it") {
   struct Case {
     int which;
     const char* says;
+    const char* and_says = "";
   };
   std::vector<float> out;
   for (const Case& c :
        {Case{0, "some of which nobody has written since their allocation"}, Case{1, "adds to lanes 0-127"},
         Case{2, "has issued a product on as sums lanes 0-127, columns 384-415"},
-        Case{3, " issues a product whose sums are lanes 0-127, columns 384-447 of tensor memory, where warp 4, lane "},
+        Case{3, " issues a product whose sums are lanes 0-127, columns 384-447 of tensor memory, where warp 4, lane ",
+             " has issued a product on as sums"},
         Case{4, "tensor_free of 128 columns from 384 on"}, Case{5, "a tensor_store_wait is missing between the two"},
         Case{6, "a tensor_load_wait is missing between the two"}, Case{7, kNothing},
         Case{8,
              "a tensor_before_sync is missing after the tensor_store_wait there and before the sync, in all lanes of "
              "the warp"},
-        Case{9, " had read by a matrix instruction"}, Case{10, kNothing}})
+        Case{9, "which warp 4, lane ", " had read by a matrix instruction"}, Case{10, kNothing}})
     for (std::uint64_t seed = 1; seed <= 5; ++seed) {
       CAPTURE(c.which);
       unit().options({seed, {}, 1, {}});
       const Error e = run("rules", 1, c.which, out);
       INFO(e.message);
       CHECK(contains(e.message, c.says));
+      CHECK(contains(e.message, c.and_says));
     }
   unit().options({});
 }

@@ -382,7 +382,7 @@ TEST_CASE("a program that the process's end has ended is not told of as one that
             said = tj::testing::said_by([&] { tj::compile::run_process({"sleep", "100"}, folder, 0, ""); });
             over = true;
           }).detach();
-          std::this_thread::sleep_for(std::chrono::milliseconds(300));
+          while (!tj::testing::has_child()) std::this_thread::yield();  // the program runs
           std::exit(3);
           return 4;
         })) == 0);

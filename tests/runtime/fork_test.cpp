@@ -3,8 +3,10 @@
 // whose warnings nobody reads.
 #include <doctest/doctest.h>
 #include <fcntl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdlib>
@@ -27,6 +29,53 @@ using tj::testing::wait_for;
 
 constexpr unsigned kHangs_s = 60;  // after which a child does not end at all
 constexpr const char* kRefusal = "NVRTC cannot be used in this process: it was forked while another thread";
+
+/// A pipe in the place of standard error, full, and nobody reads.
+void fill_standard_error() {
+  int ends[2];
+  if (::pipe(ends) != 0) ::_exit(20);
+  ::fcntl(ends[1], F_SETFL, O_NONBLOCK);
+  const std::string much(std::size_t{1} << 12, 'x');
+  while (::write(ends[1], much.data(), much.size()) > 0 || ::write(ends[1], much.data(), 1) > 0) continue;
+  ::fcntl(ends[1], F_SETFL, 0);
+  ::dup2(ends[1], STDERR_FILENO);
+}
+
+// The first case: a process warns of a variable once.
+TEST_CASE("a fork waits for no thread that makes the process's runtime and cannot write its warnings") {
+  Machine machine;
+  for (const bool in_c : {false, true})
+    CHECK(wait_for(start_child([&] {
+            ::alarm(kHangs_s);
+            ::setenv("TJ_TEACHES_NOTHING", "1", 1);
+            ::setenv("TJ_CACHE_DIR", machine.cache_dir().c_str(), 1);
+            fill_standard_error();
+            const auto use = [in_c] {
+              tj_runtime* runtime = nullptr;
+              if (in_c)
+                tj_runtime_instance(&runtime);
+              else
+                Runtime::instance().counters();
+            };
+            static std::atomic<pid_t> user{0};
+            static std::atomic<bool> over{false};
+            std::thread([use] {
+              user = ::gettid();
+              use();
+              over = true;
+            }).detach();
+            while (user == 0 || !tj::testing::sleeps_in(user, SYS_write))
+              if (over) return 9;  // it has warned of nothing
+            const auto start = std::chrono::steady_clock::now();
+            const pid_t child = ::fork();
+            if (child == 0) {
+              use();
+              ::_exit(said_by([] { Runtime::instance().counters(); }).empty() ? 0 : 1);
+            }
+            if (std::chrono::steady_clock::now() - start > std::chrono::seconds(5)) return 8;
+            return wait_for(child);
+          })) == 0);
+}
 
 TEST_CASE("a child forked beside a compile loads from the cache, and compiles nothing: not in a call, nor in a list") {
   Machine machine;
@@ -73,45 +122,6 @@ TEST_CASE("a child that waits for the kernel that its parent compiles gets it fr
   machine.nvrtc.hold(0);
   compiles.join();
   CHECK(wait_for(child) == 0);
-}
-
-/// A pipe in the place of standard error, full, and nobody reads.
-void fill_standard_error() {
-  int ends[2];
-  if (::pipe(ends) != 0) ::_exit(20);
-  ::fcntl(ends[1], F_SETFL, O_NONBLOCK);
-  const std::string much(std::size_t{1} << 12, 'x');
-  while (::write(ends[1], much.data(), much.size()) > 0 || ::write(ends[1], much.data(), 1) > 0) continue;
-  ::fcntl(ends[1], F_SETFL, 0);
-  ::dup2(ends[1], STDERR_FILENO);
-}
-
-TEST_CASE("a fork waits for no thread that makes the process's runtime and cannot write its warnings") {
-  Machine machine;
-  for (const bool in_c : {false, true})
-    CHECK(wait_for(start_child([&] {
-            ::alarm(kHangs_s);
-            ::setenv("TJ_TEACHES_NOTHING", "1", 1);
-            ::setenv("TJ_CACHE_DIR", machine.cache_dir().c_str(), 1);
-            fill_standard_error();
-            const auto use = [in_c] {
-              tj_runtime* runtime = nullptr;
-              if (in_c)
-                tj_runtime_instance(&runtime);
-              else
-                Runtime::instance().counters();
-            };
-            std::thread(use).detach();
-            std::this_thread::sleep_for(std::chrono::milliseconds(200));
-            const auto start = std::chrono::steady_clock::now();
-            const pid_t child = ::fork();
-            if (child == 0) {
-              use();
-              ::_exit(said_by([] { Runtime::instance().counters(); }).empty() ? 0 : 1);
-            }
-            if (std::chrono::steady_clock::now() - start > std::chrono::seconds(5)) return 8;
-            return wait_for(child);
-          })) == 0);
 }
 
 }  // namespace

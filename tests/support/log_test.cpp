@@ -95,11 +95,6 @@ void fill_standard_error() {
   ::fcntl(STDERR_FILENO, F_SETFL, 0);
 }
 
-bool sleeps(pid_t thread) {
-  const std::string stat = tj::testing::read_bytes("/proc/self/task/" + std::to_string(thread) + "/stat");
-  return stat.find(") S ") != std::string::npos;
-}
-
 }  // namespace
 
 TEST_CASE("a thread that is stuck in writing a line keeps no fork waiting, and no line of the child") {
@@ -113,7 +108,7 @@ TEST_CASE("a thread that is stuck in writing a line keeps no fork waiting, and n
       writer = ::gettid();
       Log(LogLevel::info, {})(LogLevel::warn, "nobody reads this");
     });
-    while (writer == 0 || !sleeps(writer)) std::this_thread::yield();
+    while (writer == 0 || !tj::testing::sleeps(writer)) std::this_thread::yield();
     const pid_t forked = tj::testing::start_child([&] {
       ::alarm(60);
       ::dup2(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600), STDERR_FILENO);

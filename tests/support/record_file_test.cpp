@@ -3,7 +3,10 @@
 #include "support/record_file.hpp"
 
 #include <doctest/doctest.h>
+#include <fcntl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -102,22 +105,62 @@ TEST_CASE("what cannot be written is one warning that names file, reason and nex
   CHECK_MESSAGE(heard.lines[2].second.find("No space left on device") != std::string::npos, heard.lines[2].second);
 }
 
+/// Adds the line where files may have so many bytes.
+void add_within(RecordFile& record, rlim_t bytes, const std::string& line) {
+  const rlimit full{bytes, RLIM_INFINITY}, room{RLIM_INFINITY, RLIM_INFINITY};
+  ::setrlimit(RLIMIT_FSIZE, &full);
+  record.add(line);
+  ::setrlimit(RLIMIT_FSIZE, &room);
+}
+
 TEST_CASE("a line that a full disk cuts spoils no other one") {
   const Scratch folder;
   const std::string path = folder / "record";
   const int status = tj::testing::wait_for(tj::testing::start_child([&] {
     RecordFile record(path, no_log());
     record.add("first");
-    const rlimit full{10, RLIM_INFINITY}, room{RLIM_INFINITY, RLIM_INFINITY};
-    ::setrlimit(RLIMIT_FSIZE, &full);
-    record.add("second, which is cut");
-    ::setrlimit(RLIMIT_FSIZE, &room);
+    add_within(record, 10, "second, which is cut");
     record.add("third");
     record.add("second, which is cut");
     return 0;
   }));
   CHECK(status == 0);
   CHECK(tj::testing::read_bytes(path) == "first\nseco\nthird\nsecond, which is cut\n");
+}
+
+TEST_CASE("a line of which nothing could be written leaves no empty one") {
+  const Scratch folder;
+  const std::string path = folder / "record";
+  CHECK(tj::testing::wait_for(tj::testing::start_child([&] {
+          RecordFile record(path, no_log());
+          record.add("first");
+          add_within(record, 6, "second");
+          record.add("third");
+          return 0;
+        })) == 0);
+  CHECK(tj::testing::read_bytes(path) == "first\nthird\n");
+}
+
+TEST_CASE("a line that is added beside one whose write is held up is not glued to a torn one") {
+  const Scratch folder;
+  const std::string path = folder / "record", kept = folder / "kept";
+  CHECK(tj::testing::wait_for(tj::testing::start_child([&] {
+          ::alarm(60);
+          RecordFile record(path, no_log());
+          add_within(record, 4, "torn here");
+          std::filesystem::rename(path, kept);
+          if (::mkfifo(path.c_str(), 0600) != 0) return 3;
+          const int pipe = ::open(path.c_str(), O_RDONLY | O_NONBLOCK);
+          std::thread held_up([&] { record.add(std::string(200'000, 'x')); });
+          std::vector<char> bytes(4096);
+          while (::read(pipe, bytes.data(), 1) != 1) std::this_thread::yield();
+          std::filesystem::rename(kept, path);
+          record.add("whole");
+          while (::read(pipe, bytes.data(), bytes.size()) != 0) continue;
+          held_up.join();
+          return 0;
+        })) == 0);
+  CHECK(tj::testing::read_bytes(path) == "torn\nwhole\n");
 }
 
 }  // namespace

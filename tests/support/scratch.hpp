@@ -83,4 +83,20 @@ inline int wait_for(pid_t child) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }
 
+/// The thread of this process waits for something.
+inline bool sleeps(pid_t thread) {
+  return read_bytes("/proc/self/task/" + std::to_string(thread) + "/stat").find(") S ") != std::string::npos;
+}
+/// The same, in a call of the system's, such as SYS_write. Any call will do where the kernel tells none.
+inline bool sleeps_in(pid_t thread, long call) {
+  const std::string now = read_bytes("/proc/self/task/" + std::to_string(thread) + "/syscall");
+  return sleeps(thread) && (now.empty() || now.starts_with(std::to_string(call) + " "));
+}
+
+/// This process has a child that has not ended.
+inline bool has_child() {
+  siginfo_t ended{};
+  return ::waitid(P_ALL, 0, &ended, WEXITED | WNOHANG | WNOWAIT) == 0 && ended.si_pid == 0;
+}
+
 }  // namespace tj::testing

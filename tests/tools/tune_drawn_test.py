@@ -127,6 +127,18 @@ class Runs(unittest.TestCase):
         with self.assertRaisesRegex(tuning.ToolError, "no document of this script"):
             tune_drawn.main(["--report", os.path.join(self.folder.name, "none.json")])
 
+    def test_documents_of_other_rows_are_refused_by_what_they_lack(self):
+        whole = row(0, "a", a=(11.0, 9.9))
+        cases = [({key: value for key, value in whole.items() if key != lacks}, f"problem 1 has no '{lacks}'") for lacks in ("number", "taken")]
+        cases += [({**whole, "kernels": [["a", 11.0]]}, "problem 1 has a kernel that is not its name, its time and its predicted time"),
+                  ("text", "problem 1 has no 'number'")]
+        for bad, said in cases:
+            tune_drawn.write(self.file, {"problems": [whole, bad]})
+            for words in (["--report", self.file], ["--library", "lib.so", "--json", self.file, "--resume", "--seed", "7", "--count", "1"]):
+                with self.subTest(said=said, words=words), contextlib.redirect_stdout(io.StringIO()):
+                    with self.assertRaisesRegex(tuning.ToolError, f"{self.file} is no document of this script: {said}"):
+                        tune_drawn.main(words)
+
 
 if __name__ == "__main__":
     unittest.main()
