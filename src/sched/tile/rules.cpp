@@ -120,7 +120,7 @@ void TileRules::order_of_loop(const std::vector<int>& loop) {
   if (loop.empty()) return;
   int first = stage(loop.front()), last = first;
   for (const int index : loop) first = std::min(first, stage(index)), last = std::max(last, stage(index));
-  const bool all = n_ <= last - first;  // else each node and the next one, round the step, say it all
+  const bool all = n_ <= last - first + 1;  // else each node and the next one, round the step, say it all
   for (std::size_t u = 0; u < loop.size(); ++u)
     for (std::size_t v = 0; v < loop.size(); ++v) {
       if (u == v || (!all && v != (u + 1) % loop.size())) continue;
@@ -221,7 +221,9 @@ std::vector<Rule> TileRules::tile_after_tile(const std::vector<Use>& uses, int u
 
 std::vector<Rule> TileRules::order_of_tiles(std::int64_t shift) const {
   std::vector<Rule> rules;
-  for (const auto& [unit, uses] : open_) {
+  for (const auto& each : open_) {
+    const int unit = each.first;
+    const std::vector<Use>& uses = each.second;
     if (shift == kApart) {
       const std::vector<Rule> apart = tile_after_tile(uses, unit);
       rules.insert(rules.end(), apart.begin(), apart.end());
