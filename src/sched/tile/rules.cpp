@@ -126,12 +126,16 @@ void TileRules::order_of_loop(const std::vector<int>& loop) {
       if (u == v || (!all && v != (u + 1) % loop.size())) continue;
       const int ahead = stage(loop[v]) - stage(loop[u]) - (u > v ? 1 : 0);  // iterations of u less those of v
       if (ahead <= -n_) continue;
-      const std::int64_t apart = std::min(ahead, n_ - 1) * ii();
-      // The call returns before the next one begins, where the schedule has it so.
-      const std::int64_t returns =
-          std::min<std::int64_t>(node(loop[u]).cycles, cycle(loop[v]) - cycle(loop[u]) - apart);
-      rule(loop[u], loop[v], apart + std::max<std::int64_t>(0, returns), 0, Why::order);
+      rule(loop[u], loop[v], std::min(ahead, n_ - 1) * ii() + returns(loop, u), 0, Why::order);
     }
+}
+
+/// A call returns after its cycles, and before the role's next call in the schedule.
+std::int64_t TileRules::returns(const std::vector<int>& loop, std::size_t place) const {
+  const auto in_step = [&](int index) { return cycle(index) - stage(index) * ii(); };
+  const bool last = place + 1 == loop.size();
+  const std::int64_t next = last ? in_step(loop.front()) + ii() : in_step(loop[place + 1]);
+  return std::clamp<std::int64_t>(next - in_step(loop[place]), 0, node(loop[place]).cycles);
 }
 
 // ---- results --------------------------------------------------------------------------------------------------------
