@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "sched/verify_limits.hpp"
 #include "support/fail.hpp"
 #include "support/index.hpp"
 
@@ -69,6 +70,7 @@ class Player {
   const std::vector<int>& loop() const { return parts_[at(static_cast<int>(Scope::iteration))]; }
   bool mine(int i) const { return s_.role[at(i)] == role_; }
   bool product(int i) const { return node(i).async == Async::matrix && node(i).scope == Scope::iteration; }
+  std::int64_t there_after(const Edge& edge) const { return counts_as_free(g_, s_, edge.src) ? 0 : edge.delay; }
   std::int64_t base() const { return tile_ * t_.period; }
   std::string who() const { return s_.roles[at(role_)].name; }
   static std::int64_t busy(const Node& node) { return std::max(node.cycles, node.warp_cycles); }
@@ -91,7 +93,7 @@ class Player {
     for (const Edge& edge : g_.edges)  // what is filled once a tile is waited for before the loop
       if (edge.value >= 0 && mine(edge.dst) && !mine(edge.src) &&
           g_.values[at(edge.value)].scope == Scope::tile_begin && node(edge.src).scope == Scope::tile_begin)
-        clock_ = std::max(clock_, base() + t_.cycle[at(edge.src)] + edge.delay);
+        clock_ = std::max(clock_, base() + t_.cycle[at(edge.src)] + there_after(edge));
     arrive(std::max(clock_, busy_), own.loop_begin, "begins its loop");
   }
 
@@ -255,7 +257,7 @@ class Player {
     for (const Edge& edge : g_.edges)
       if (edge.value == value && mine(edge.dst) && edge.distance > 0)
         for (int i = std::max(0, n_ - edge.distance); i < n_; ++i) {
-          clock_ = std::max(clock_, base() + t_.cycle[at(edge.src)] + std::int64_t{i} * s_.ii + edge.delay);
+          clock_ = std::max(clock_, base() + t_.cycle[at(edge.src)] + std::int64_t{i} * s_.ii + there_after(edge));
           hand_back(value, tile_ * n_ + i, t_.roles[at(role_)].loop_end + base());
         }
   }

@@ -89,7 +89,7 @@ class TileRules {
     int product = 0, by = 0, distance = 0;
   };
   struct Use {
-    int node = 0, start = 0, cycles = 0;
+    int node = 0, start = 0, cycles = 0, count = 1;
   };
   const graph::Node& node(int i) const { return graph_.nodes[static_cast<std::size_t>(i)]; }
   int role(int i) const { return schedule_.role[static_cast<std::size_t>(i)]; }
@@ -110,6 +110,8 @@ class TileRules {
   void results();
   void units();
   std::vector<Use> uses_of(int unit, int of_role) const;
+  bool fit(const std::vector<Use>& uses, int unit, int more) const;
+  void uses_apart(const std::vector<Use>& uses, int unit);
   void order_of_uses(const std::vector<Use>& uses, int unit);
   std::vector<Rule> tile_after_tile(const std::vector<Use>& uses, int unit) const;
   void rings();
