@@ -64,7 +64,7 @@ Json nodes(const graph::Graph& graph, const Schedule& schedule) {
   return list;
 }
 
-/// Tiles that follow each other; null for a graph of too many nodes, and where a tile waits for itself.
+/// Tiles that follow each other; null where tile_level() has none.
 Json tile(const graph::Graph& graph, const Schedule& schedule) {
   const std::optional<TileLevel> level = tile_level(graph, schedule);
   if (!level) return nullptr;
