@@ -54,7 +54,12 @@ static const char* text_or_file(const char* text) {
     perror(text);
     return NULL;
   }
-  length = fread(bytes, 1, sizeof bytes - 1, file);
+  length = fread(bytes, 1, sizeof bytes, file);
+  if (ferror(file) != 0 || length == sizeof bytes) {
+    fprintf(stderr, "%s: %s\n", text, length == sizeof bytes ? "65536 bytes or more; fewer are allowed" : "no file to read");
+    fclose(file);
+    return NULL;
+  }
   fclose(file);
   bytes[length] = '\0';
   return bytes;

@@ -64,7 +64,7 @@ Json nodes(const graph::Graph& graph, const Schedule& schedule) {
   return list;
 }
 
-/// How tiles follow each other; null for a graph of too many nodes.
+/// Tiles that follow each other; null where tile_level() has none.
 Json tile(const graph::Graph& graph, const Schedule& schedule) {
   const std::optional<TileLevel> level = tile_level(graph, schedule);
   if (!level) return nullptr;
@@ -74,7 +74,8 @@ Json tile(const graph::Graph& graph, const Schedule& schedule) {
               {"proven", level->proven},
               {"walks", level->walks},
               {"periods", level->periods},
-              {"alone", level->steady.alone - level->steady.iterations * std::int64_t{level->ii}},
+              {"alone", level->alone},
+              {"alone_n0", level->alone_n0},
               {"certificate", level->certificate},
               {"overlaps", Json::array()}};
   for (std::size_t r = 0; r < schedule.roles.size(); ++r)

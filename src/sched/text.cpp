@@ -39,8 +39,8 @@ void tile_lines(std::ostream& out, const graph::Graph& graph, const Schedule& sc
   out << "tile: n iterations take n * " << tile->ii << with(tile->c)
       << (tile->proven ? " cycles (proven) from n = " : " cycles (not proven) from n = ") << tile->n0 << " on, "
       << tile->periods[0] << ", " << tile->periods[1] << ", " << tile->periods[2] << " where n is 0, 1, 2";
-  const std::int64_t alone = tile->steady.alone - tile->steady.iterations * std::int64_t{tile->ii};
-  if (tile->walks) out << "; a tile alone n * " << tile->ii << with(alone);
+  if (tile->walks) out << "; a tile alone n * " << tile->ii << with(tile->alone);
+  if (tile->walks && tile->alone_n0 > tile->n0) out << " from n = " << tile->alone_n0 << " on";
   out << "\ntile certificate: " << tile->certificate << "\n";
   for (std::size_t r = 0, shown = 0; r < schedule.roles.size(); ++r)
     if (tile->steady.ahead[r] > 0)

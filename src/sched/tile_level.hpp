@@ -57,7 +57,9 @@ struct TileLevel {
   std::int64_t c = 0;
   int n0 = 0;                         ///< from so many iterations on the period is iterations * ii + c
   bool walks = false;                 ///< a block does tile after tile
-  bool proven = false;                ///< for all n >= n0; else for those up to a few more
+  std::int64_t alone = 0;             ///< a tile that no other comes before or after takes iterations * ii + alone,
+  int alone_n0 = 0;                   ///< from so many iterations on
+  bool proven = false;                ///< for all n from n0 and alone_n0 on; else for those up to a few more
   std::vector<std::int64_t> periods;  ///< for 0, 1, ... iterations, up to n0 and at least to 2
   std::string certificate;            ///< the waits that set c
   TileTimes steady;                   ///< at n0 or a few iterations more
@@ -66,15 +68,27 @@ struct TileLevel {
 /// Graphs of more nodes are not asked for their tiles: the rules of a unit grow with the square of them.
 inline constexpr int kMostTileNodes = 128;
 
-/// Tiles of so many iterations. Throws tj::Error(schedule, invalid_argument) where that is negative, or a tile has more
-/// than 2^29 cycles or its graph more than kMostTileNodes nodes, and for a schedule that verify() refuses.
+/// Tiles of so many iterations. Throws tj::Error(schedule, invalid_argument) where that number is negative, a tile has
+/// more than 2^29 cycles, or its graph more than kMostTileNodes nodes. So it does where an iteration of the tile cannot
+/// keep the interval: an early one may wait longer for a slot than a later one.
 TileTimes tile_times(const graph::Graph& graph, const Schedule& schedule, int iterations);
 
-/// The period for all n; nothing where tile_times() would throw. Thread safe; same input, same output.
-std::optional<TileLevel> tile_level(const graph::Graph& graph, const Schedule& schedule);
+/// Tiles of so many iterations, in which one cannot keep the interval, and the waits that hold it back.
+struct TileLate {
+  int iterations = -1;  ///< -1: there is none
+  std::string reason;
+};
+
+/// The period for all n; nothing where tile_times() would throw. `late`: because of tiles of these iterations. Thread
+/// safe; same input, same output.
+std::optional<TileLevel> tile_level(const graph::Graph& graph, const Schedule& schedule, TileLate* late = nullptr);
 
 /// Plays tiles of a schedule's graph by their times, from the graph alone; empty when each wait is over in time, else
 /// one line a violation. Says nothing of shorter periods.
 std::vector<std::string> verify_tiles(const graph::Graph& graph, const Schedule& schedule, const TileTimes& times);
+
+/// Does a tile of so many iterations end? Its roles are run without times, in the order of their text, as long as one
+/// of them can go on.
+bool tile_ends(const graph::Graph& graph, const Schedule& schedule, int iterations);
 
 }  // namespace tj::sched

@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "sched/verify_limits.hpp"
 #include "support/fail.hpp"
 #include "support/index.hpp"
 
@@ -41,6 +42,9 @@ class Player {
       last_ = any ? std::max(last_, s_.step_stage(i)) : s_.step_stage(i);
       any = true;
     }
+    for (const Edge& edge : g_.edges)
+      looks_ = looks_ || (edge.blocking && mine(edge.src) && mine(edge.dst) && product(edge.src) &&
+                          node(edge.dst).scope == Scope::iteration);
   }
 
   std::vector<std::string> play(int tiles) {
@@ -65,6 +69,8 @@ class Player {
   const Node& node(int i) const { return g_.nodes[at(i)]; }
   const std::vector<int>& loop() const { return parts_[at(static_cast<int>(Scope::iteration))]; }
   bool mine(int i) const { return s_.role[at(i)] == role_; }
+  bool product(int i) const { return node(i).async == Async::matrix && node(i).scope == Scope::iteration; }
+  std::int64_t there_after(const Edge& edge) const { return counts_as_free(g_, s_, edge.src) ? 0 : edge.delay; }
   std::int64_t base() const { return tile_ * t_.period; }
   std::string who() const { return s_.roles[at(role_)].name; }
   static std::int64_t busy(const Node& node) { return std::max(node.cycles, node.warp_cycles); }
@@ -87,7 +93,7 @@ class Player {
     for (const Edge& edge : g_.edges)  // what is filled once a tile is waited for before the loop
       if (edge.value >= 0 && mine(edge.dst) && !mine(edge.src) &&
           g_.values[at(edge.value)].scope == Scope::tile_begin && node(edge.src).scope == Scope::tile_begin)
-        clock_ = std::max(clock_, base() + t_.cycle[at(edge.src)] + edge.delay);
+        clock_ = std::max(clock_, base() + t_.cycle[at(edge.src)] + there_after(edge));
     arrive(std::max(clock_, busy_), own.loop_begin, "begins its loop");
   }
 
@@ -98,9 +104,10 @@ class Player {
       const int iteration = step - (s_.step_stage(i) - first_);
       if (iteration < 0 || iteration >= n_) continue;
       wait_for_products(i, iteration);
+      wait_for_own_reads(i, iteration);
       call(i, iteration, false);
       const std::int64_t issue = base() + t_.cycle[at(i)] + std::int64_t{iteration} * s_.ii;
-      if (node(i).async == Async::matrix) {
+      if (product(i) && looks_) {
         pending_.push_back({i, iteration, issue});
       } else if (node(i).async == Async::store) {
         stores_.push_back({i, iteration, issue});
@@ -133,10 +140,9 @@ class Player {
   /// `apart`: a call of once a tile, for which the role's warps must be free. In the loop, units say the same.
   void call(int i, int iteration, bool apart) {
     const std::int64_t issue = base() + t_.cycle[at(i)] + (iteration < 0 ? 0 : std::int64_t{iteration} * s_.ii);
-    const std::int64_t planned = s_.cycle[at(i)] + std::int64_t{iteration} * s_.ii;
     std::int64_t free = std::max(clock_, busy_);
     if (!apart && in_loop_) {  // the call before has returned, where the schedule has it so
-      free = issued_ + std::min(returns_, std::max<std::int64_t>(0, planned - planned_));
+      free = issued_ + returns_;
       if (node(i).warp_cycles > 0) free = std::max(free, warps_);
     }
     if (issue < free)
@@ -144,13 +150,25 @@ class Player {
                               " cycles before it can, in iteration ", iteration, " of a tile of ", n_));
     clock_ = issue + node(i).cycles;
     issued_ = issue;
-    planned_ = planned;
-    returns_ = node(i).cycles;
+    returns_ = apart ? 0 : returns(i);
     busy_ = std::max(busy_, issue + busy(node(i)));
     if (node(i).warp_cycles > 0) warps_ = issue + node(i).warp_cycles;
     in_loop_ = !apart;
   }
 
+  /// A call of the loop returns when its cycles are over, at the latest when the schedule has the role's next call.
+  std::int64_t returns(int i) const {
+    std::int64_t next = s_.ii;  // until this node itself
+    for (const int other : loop()) {
+      const std::int64_t since =
+          s_.cycle[at(other)] - s_.cycle[at(i)] - std::int64_t{s_.step_stage(other) - s_.step_stage(i)} * s_.ii;
+      if (other != i) next = std::min(next, since < 0 || (since == 0 && before(other, i)) ? since + s_.ii : since);
+    }
+    return std::min<std::int64_t>(node(i).cycles, next);
+  }
+  bool before(int a, int b) const {
+    return std::find(loop().begin(), loop().end(), a) < std::find(loop().begin(), loop().end(), b);
+  }
   /// A product that is waited for, and those before it, are done.
   void wait_for_products(int i, int iteration) {
     std::size_t newest = 0;
@@ -161,6 +179,29 @@ class Player {
     }
     const std::int64_t issue = base() + t_.cycle[at(i)] + std::int64_t{iteration} * s_.ii;
     observe(newest, in_loop_ ? std::min(issue, clock_) : issue);
+  }
+  /// What fills a slot again looks at this role's own reads of it first.
+  void wait_for_own_reads(int i, int iteration) {
+    std::size_t newest = 0, put = 0;
+    for (const Ring& ring : s_.rings) {
+      if (g_.values[at(ring.value)].scope != Scope::iteration || !fills(i, ring.value)) continue;
+      for (const Edge& read : g_.edges) {
+        if (read.value != ring.value || !mine(read.dst)) continue;
+        const std::pair<int, int> reader{read.dst, iteration - ring.slots + read.distance};
+        for (std::size_t p = 0; p < pending_.size(); ++p)
+          if (pending_[p] == reader) newest = std::max(newest, p + 1);
+        for (std::size_t p = 0; p < stores_.size(); ++p)
+          if (stores_[p] == reader) put = std::max(put, p + 1);
+      }
+    }
+    const std::int64_t issue = base() + t_.cycle[at(i)] + std::int64_t{iteration} * s_.ii;
+    const std::int64_t looks = in_loop_ ? std::min(issue, clock_) : issue;
+    observe(newest, looks);
+    stored(put, looks);
+  }
+  bool fills(int i, int value) const {
+    return std::any_of(g_.edges.begin(), g_.edges.end(),
+                       [&](const Edge& edge) { return edge.src == i && edge.value == value; });
   }
   /// As the loop's schedule has it, each product is known to be done when the role looks and it is done itself.
   void observe(std::size_t count, std::int64_t looks) {
@@ -216,7 +257,7 @@ class Player {
     for (const Edge& edge : g_.edges)
       if (edge.value == value && mine(edge.dst) && edge.distance > 0)
         for (int i = std::max(0, n_ - edge.distance); i < n_; ++i) {
-          clock_ = std::max(clock_, base() + t_.cycle[at(edge.src)] + std::int64_t{i} * s_.ii + edge.delay);
+          clock_ = std::max(clock_, base() + t_.cycle[at(edge.src)] + std::int64_t{i} * s_.ii + there_after(edge));
           hand_back(value, tile_ * n_ + i, t_.roles[at(role_)].loop_end + base());
         }
   }
@@ -243,9 +284,10 @@ class Player {
   const TileTimes& t_;
   const int role_, n_;
   int tile_ = 0, first_ = 0, last_ = 0;
+  bool looks_ = false;  ///< a node of the loop waits for a product; no code is emitted for a role without one
   HandedBack& back_;
   std::vector<int> parts_[3];
-  std::int64_t clock_ = 0, issued_ = 0, planned_ = 0, returns_ = 0, busy_ = 0, warps_ = 0;
+  std::int64_t clock_ = 0, issued_ = 0, returns_ = 0, busy_ = 0, warps_ = 0;
   bool in_loop_ = false;
   std::deque<Call> pending_, stores_;
   std::set<std::pair<int, int>> read_;  ///< calls of this tile whose end is known

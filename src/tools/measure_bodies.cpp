@@ -131,10 +131,10 @@ int run_measure(const std::vector<std::string>& words, std::ostream& out, std::o
     for (const MeasuredCost& cost : costs)
       out << cost.instruction << '.' << cost.member << ": " << cost.given << " becomes " << cost.measured << '\n';
     const RecordedRun& run = measured.run;
+    write_output_file("--write", settings.write, with_costs(description.graph, run.form, description.name, costs));
     if (has_forms(Graph::parse(description.graph, description.name)))
       out << "written: the form" << (run.candidate.empty() ? "" : " of candidate '" + run.candidate + "'") << " for "
           << run.target << " alone, without parameters, candidates, targets and trials\n";
-    write_output_file("--write", settings.write, with_costs(description.graph, run.form, description.name, costs));
   }
   out.flush();
   return kExitOk;

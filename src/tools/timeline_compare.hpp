@@ -47,7 +47,7 @@ struct TileRow {
   std::int64_t head = 0, loop = 0,
                tail = 0;  ///< to the first iteration's begin; to the last one's begin; from there to the end
   double predicted = 0;   ///< all of it: overhead, an II for each iteration but one, a length
-  /// The same parts where tiles follow one another (sched/tile_level.hpp); none for a graph of too many nodes.
+  /// The same parts where tiles follow one another (sched/tile_level.hpp); none where tile_level() has none.
   struct Parts {
     std::int64_t head = 0, loop = 0, tail = 0;
     std::int64_t all() const { return head + loop + tail; }

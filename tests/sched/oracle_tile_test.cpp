@@ -123,17 +123,20 @@ class Formula {
   void called(const Played& role, std::size_t e) {
     const Event& call = role.events[e];
     const graph::Node& n = node(call.node);
-    if (!loops(call.node)) return after(role.time[e + 1 == role.events.size() ? e + 1 : e + 1], role.time[e], busy(n));
+    if (!loops(call.node)) return after(role.time[e + 1], role.time[e], busy(n));
     std::int64_t returns = n.cycles;
-    for (std::size_t next = e + 1; next < role.end; ++next)
-      if (role.events[next].kind == EventKind::call) {
-        returns = std::min(
-            returns, planned(role.events[next].node, role.events[next].iteration) - planned(call.node, call.iteration));
-        break;
-      }
-    after(role.time[e + 1], role.time[e], std::max<std::int64_t>(0, returns));
+    bool later = false;  // in the text of a step
+    for (const int other : s_.roles[spot(this->role(call.node))].nodes) {
+      later = later || other == call.node;
+      for (int step = -1; loops(other) && other != call.node && step <= 1; ++step)
+        if (const std::int64_t since = in_step(other) + step * s_.ii - in_step(call.node);
+            since > 0 || (since == 0 && later))
+          returns = std::min(returns, since);
+    }
+    after(role.time[e + 1], role.time[e], std::min<std::int64_t>(returns, s_.ii));
     after(role.time[role.end], role.time[e], busy(n));
   }
+  std::int64_t in_step(int i) const { return planned(i, 0) - std::int64_t{s_.step_stage(i)} * s_.ii; }
   void finished(std::vector<std::pair<int, int>>& list, int pending, const z3::expr& now) {
     while (list.size() > spot(pending)) {
       after(now, at(list.front().first, list.front().second), node(list.front().first).latency);

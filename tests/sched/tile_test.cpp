@@ -1,7 +1,9 @@
-// Protects the period of tiles: its times are those of a legal run, for each number of iterations, of every shipped
-// tile and of random graphs.
+// Protects the period of tiles. Its times are those of a legal run, for each number of iterations. So they are for
+// every shipped tile and for random graphs.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -12,6 +14,7 @@
 #include "arch/arch.hpp"
 #include "graph/examples.hpp"
 #include "ops/op.hpp"
+#include "pipeline.hpp"
 #include "sched/schedule.hpp"
 #include "sched/tile_level.hpp"
 #include "tile_graphs.hpp"
@@ -34,12 +37,14 @@ void holds(const graph::Graph& graph, const sched::Schedule& schedule) {
   CAPTURE(level.certificate);
   CHECK(level.proven);
   REQUIRE(level.periods.size() >= 3);
-  for (int n = 0; n <= level.n0 + 3; ++n) {
+  for (int n = 0; n <= std::max(level.n0, level.alone_n0) + 3; ++n) {
     CAPTURE(n);
     const sched::TileTimes times = sched::tile_times(graph, schedule, n);
     CHECK(lines(sched::verify_tiles(graph, schedule, times)) == "");
     if (n >= level.n0) CHECK(times.period == std::int64_t{n} * level.ii + level.c);
     if (n < level.n0) CHECK(times.period == level.periods[static_cast<std::size_t>(n)]);
+    if (n >= level.alone_n0) CHECK(times.alone == std::int64_t{n} * level.ii + level.alone);
+    if (n == level.alone_n0 - 1) CHECK(times.alone != std::int64_t{n} * level.ii + level.alone);
   }
 }
 
@@ -58,6 +63,79 @@ TEST_CASE("tiles of random graphs keep every wait") {
     walks += graph.walks() ? 1 : 0;
   }
   CHECK(walks * 2 > some);
+}
+
+TEST_CASE("tiles of roles with up to four nodes in the loop keep every wait") {
+  std::size_t most = 0;
+  sched::Options options;
+  options.copies_apart = true;
+  options.order_barriers = false;
+  for (std::uint64_t seed = 0; seed < 3000; ++seed) {
+    const graph::Graph graph = test::chains(seed, 6);
+    CAPTURE(graph::to_text(graph));
+    const sched::Schedule schedule = sched::schedule(graph, options);
+    CAPTURE(sched::to_text(graph, schedule));
+    holds(graph, schedule);
+    for (const sched::Role& role : schedule.roles) most = std::max(most, role.nodes.size());
+  }
+  CHECK(most == 4);
+}
+
+TEST_CASE("tiles of mixed roles, of free loads and of values that cost a spill keep every wait") {
+  int inside = 0;
+  for (std::uint64_t seed = 0; seed < 3000; ++seed) {
+    graph::Graph graph = test::tile_graph(seed, 6);
+    sched::Options options;
+    options.mixed_roles = seed % 4 < 2;
+    options.max_roles = seed % 4 == 0 ? 1 : 0;
+    options.streaming_latency_zero = seed % 4 == 2;
+    for (graph::Node& node : graph.nodes) node.streaming = node.variable_latency;
+    if (seed % 4 == 3)
+      for (graph::Edge& edge : graph.edges) edge.spill_cycles = edge.value >= 0 ? 3 : 0;
+    CAPTURE(graph::to_text(graph));
+    const sched::Schedule schedule = sched::schedule(graph, options);
+    CAPTURE(sched::to_text(graph, schedule));
+    CHECK(lines(sched::verify(graph, schedule)) == "");
+    holds(graph, schedule);
+    for (const sched::Ring& ring : schedule.rings) inside += ring.consumer_roles.front() == ring.producer_role ? 1 : 0;
+  }
+  CHECK(inside > 500);
+}
+
+TEST_CASE("a tile without a period is one that waits for itself, or whose first iterations are late") {
+  int hang = 0, late = 0, held = 0;
+  for (std::uint64_t seed = 0; seed < 1000; ++seed) {
+    const graph::Graph graph = test::late_look(seed, 6);
+    CAPTURE(graph::to_text(graph));
+    const sched::Schedule schedule = sched::schedule(graph);
+    CAPTURE(sched::to_text(graph, schedule));
+    sched::TileLate without;
+    if (sched::tile_level(graph, schedule, &without)) {
+      holds(graph, schedule);
+      CHECK(without.iterations == -1);
+      CHECK(sched::tile_ends(graph, schedule, 9));
+      ++held;
+      continue;
+    }
+    REQUIRE(without.iterations >= 0);
+    CHECK(without.reason.find("(ring k)") != std::string::npos);
+    CHECK_THROWS_WITH_AS(sched::tile_times(graph, schedule, without.iterations),
+                         doctest::Contains("cannot keep the interval"), Error);
+    ++(sched::tile_ends(graph, schedule, without.iterations) ? late : hang);
+  }
+  MESSAGE(held << " have a period, " << late << " are late, " << hang << " hang");
+  CHECK(hang > 100);
+  CHECK(late > 10);
+  CHECK(held > 40);
+}
+
+TEST_CASE("a product that no node of its role waits for is done after its latency") {
+  graph::Graph graph = test::late_look(1, 6);
+  graph.edges.pop_back();
+  const sched::Schedule schedule = sched::schedule(graph);
+  CAPTURE(sched::to_text(graph, schedule));
+  holds(graph, schedule);
+  CHECK(sched::tile_ends(graph, schedule, 9));
 }
 
 TEST_CASE("the verifier refuses a shorter period, and each event that comes too early") {
@@ -98,17 +176,24 @@ TEST_CASE("tiles of examples and shipped loops keep every wait") {
       for (const arch::Arch* arch : arch::all()) {
         if (arch->name != "sm_80" && arch->name != "sm_90a" && arch->name != "sm_100a" && arch->name != "gfx1100")
           continue;
+        std::vector<ops::Candidate> candidates;
         try {
-          for (const ops::Candidate& candidate : op->candidates(request, *arch)) {
-            const sched::Schedule schedule = sched::schedule(candidate.graph);
-            CAPTURE(sched::to_text(candidate.graph, schedule));
-            holds(candidate.graph, schedule);
-            ++count;
-          }
+          candidates = op->candidates(request, *arch);
         } catch (const Error&) {
-          continue;  // the op does not run on this arch, or the tile has no schedule
+          continue;  // the op does not run on this arch
+        }
+        for (const ops::Candidate& candidate : candidates) {
+          std::optional<sched::Schedule> schedule;
+          try {
+            schedule = sched::schedule(candidate.graph, options_for(candidate));
+          } catch (const Error&) {
+            continue;  // the tile has none
+          }
+          CAPTURE(sched::to_text(candidate.graph, *schedule));
+          holds(candidate.graph, *schedule);
+          ++count;
         }
       }
   MESSAGE(count << " shipped tiles");
-  CHECK(count > 40);
+  CHECK(count > 450);
 }

@@ -70,8 +70,8 @@ class Tile:
     """Tiles that follow each other: a block takes n * ii + c cycles for each, where it has n >= n0 iterations.
 
     periods: cycles for 0, 1, ... iterations, up to n0 and at least to 2. proven: c is least for all n >= n0. walks: a block does tile after
-    tile; else one, and the next block begins when it ends. alone: cycles beside n * ii of a tile that no other comes before or after.
-    certificate: the waits that set c.
+    tile; else one, and the next block begins when it ends. alone: cycles beside n * ii of a tile that no other comes before or after,
+    where it has n >= alone_n0 iterations. certificate: the waits that set c.
     """
 
     ii: int
@@ -81,6 +81,7 @@ class Tile:
     walks: bool
     periods: List[int]
     alone: int
+    alone_n0: int
     certificate: str
     overlaps: List[Overlap]
 

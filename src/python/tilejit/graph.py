@@ -287,8 +287,8 @@ class Schedule:
     ii, length: cycles between iterations, and of one. resource_bound, recurrence_bound: no smaller interval serves the units (ResMII), the
     cycles of edges (RecMII). proven_ii, proven_length; certificate says why. stages: iterations in flight. joint: roles and cycles are from
     one search; search_nodes: that it visited. candidate: the form of the graph that was taken, or None. ranges: "peeled" or "guarded" where a
-    node has a variant, else None. tile: how tiles follow each other, None where the graph has more than 128 instructions. nodes, roles, rings,
-    turns, units: as the classes of this module.
+    node has a variant, else None. tile: how tiles follow each other, None where the graph has more than 128 instructions or a
+    tile's first iterations cannot keep the interval. nodes, roles, rings, turns, units: as the classes of this module.
     """
 
     def __init__(self, graph: str, options: str):

@@ -72,6 +72,7 @@ class Scheduler {
     bool proven = true;
     for (std::int64_t ii = first_open(start.ii); ii <= total; ii += step(ii - start.ii)) {
       if (most_ii_ > 0 && ii > most_ii_) {
+        if (!told_) tell_of(static_cast<int>(ii) - 1);
         result_.certificate = cat("II of at most ", most_ii_, " was asked for; ", reason_);
         return result_;
       }

@@ -63,35 +63,52 @@ TileRules::Instance TileRules::next_store(int index, int iteration) const {
   return {};
 }
 
-/// A role looks for the end of a product where a node waits for it, or for a younger one: when the node before that one
-/// is done.
+/// Where nodes of the role's loop wait for its products: what blocks on one, and what fills a slot that one has read.
+std::vector<TileRules::Wait> TileRules::waits_of(int of) const {
+  const auto product_here = [&](int index) {
+    return node(index).async == Async::matrix && loops(index) && role(index) == of;
+  };
+  std::vector<Wait> waits;
+  for (const Edge& edge : graph_.edges)
+    if (edge.blocking && product_here(edge.src) && loops(edge.dst) && role(edge.dst) == of)
+      waits.push_back({edge.src, edge.dst, edge.distance});
+  if (waits.empty() || !schedule_.mixed_roles) return waits;
+  for (const Edge& read : graph_.edges)
+    if (read.value >= 0 && product_here(read.dst) && loops(read.src) && role(read.src) == of)
+      if (const int slots = slots_of(read.value); slots > 0)
+        waits.push_back({read.dst, read.src, slots - read.distance});
+  return waits;
+}
+
+/// A role looks for the end of a product where a node waits for it or for a younger one. The wait begins when the node
+/// before that one is done.
 TileRules::Look TileRules::look_at(int product, int iteration) const {
   Look first;
-  for (const Edge& edge : graph_.edges) {
-    if (!edge.blocking || node(edge.src).async != Async::matrix || !loops(edge.src) || !loops(edge.dst) ||
-        role(edge.src) != role(product) || role(edge.dst) != role(product))
-      continue;
-    const std::int64_t since = cycle(product) - cycle(edge.src);
-    const std::int64_t younger = edge.src == product ? 0 : since > 0 ? (since + ii() - 1) / ii() : -(-since / ii());
-    const std::int64_t awaited = iteration + younger, waiter = awaited + edge.distance;
-    if (awaited < 0 || awaited >= n_ || waiter < 0 || waiter >= n_) continue;
-    const std::int64_t waits = cycle(edge.dst) + waiter * ii();
-    const Instance previous = before(edge.dst, static_cast<int>(waiter));
+  for (const Wait& wait : waits_of(role(product))) {
+    const std::int64_t since = cycle(product) - cycle(wait.product);
+    const std::int64_t younger = wait.product == product ? 0 : since > 0 ? (since + ii() - 1) / ii() : -(-since / ii());
+    const std::int64_t awaited = std::max<std::int64_t>({0, iteration + younger, -wait.distance}),
+                       waiter = awaited + wait.distance;
+    if (awaited >= n_ || waiter >= n_) continue;
+    const std::int64_t waits = cycle(wait.by) + waiter * ii();
+    const Instance previous = before(wait.by, static_cast<int>(waiter));
     const bool any = previous.node >= 0;
     const std::int64_t issued = any ? cycle(previous.node) + previous.iteration * ii() : waits;
     const std::int64_t rest = any ? std::min<std::int64_t>(node(previous.node).cycles, waits - issued) : 0;
     if (first.waiter.node >= 0 && issued + rest >= first.cycle) continue;
-    first = {{edge.dst, static_cast<int>(waiter)},
-             any ? Moment{previous.node, previous.iteration * ii() + rest} : Moment{edge.dst, waiter * ii()},
+    first = {{wait.by, static_cast<int>(waiter)},
+             any ? Moment{previous.node, previous.iteration * ii() + rest} : Moment{wait.by, waiter * ii()},
              issued + rest};
   }
   return first;
 }
 
 std::vector<TileRules::Moment> TileRules::looked(int product, int iteration) const {
+  const Moment done{product, iteration * ii() + node(product).latency};
+  if (waits_of(role(product)).empty()) return {done};  // as rings count it; no code is emitted for such a role
   const Look look = look_at(product, iteration);
   if (look.waiter.node < 0) return {{events_.loop_end(role(product)), 0}};
-  return {look.begins, {product, iteration * ii() + node(product).latency}};
+  return {look.begins, done};
 }
 
 /// The slot that a node of the loop reads in an iteration is free after all of these.

@@ -120,18 +120,22 @@ void TileRules::order_of_loop(const std::vector<int>& loop) {
   if (loop.empty()) return;
   int first = stage(loop.front()), last = first;
   for (const int index : loop) first = std::min(first, stage(index)), last = std::max(last, stage(index));
-  const bool all = n_ <= last - first;  // else each node and the next one, round the step, say it all
+  const bool all = n_ <= last - first + 1;  // else each node and the next one, round the step, say it all
   for (std::size_t u = 0; u < loop.size(); ++u)
     for (std::size_t v = 0; v < loop.size(); ++v) {
       if (u == v || (!all && v != (u + 1) % loop.size())) continue;
       const int ahead = stage(loop[v]) - stage(loop[u]) - (u > v ? 1 : 0);  // iterations of u less those of v
       if (ahead <= -n_) continue;
-      const std::int64_t apart = std::min(ahead, n_ - 1) * ii();
-      // The call returns before the next one begins, where the schedule has it so.
-      const std::int64_t returns =
-          std::min<std::int64_t>(node(loop[u]).cycles, cycle(loop[v]) - cycle(loop[u]) - apart);
-      rule(loop[u], loop[v], apart + std::max<std::int64_t>(0, returns), 0, Why::order);
+      rule(loop[u], loop[v], std::min(ahead, n_ - 1) * ii() + returns(loop, u), 0, Why::order);
     }
+}
+
+/// A call returns after its cycles, and before the role's next call in the schedule.
+std::int64_t TileRules::returns(const std::vector<int>& loop, std::size_t place) const {
+  const auto in_step = [&](int index) { return cycle(index) - stage(index) * ii(); };
+  const bool last = place + 1 == loop.size();
+  const std::int64_t next = last ? in_step(loop.front()) + ii() : in_step(loop[place + 1]);
+  return std::clamp<std::int64_t>(next - in_step(loop[place]), 0, node(loop[place]).cycles);
 }
 
 // ---- results --------------------------------------------------------------------------------------------------------
@@ -162,14 +166,11 @@ void TileRules::results() {
 }
 
 // ---- units ----------------------------------------------------------------------------------------------------------
-/// Uses of a unit by nodes of the loop; of warps, those of one role. None where all of them fit at once.
+/// Uses of a unit by nodes of the loop; of warps, those of one role.
 std::vector<TileRules::Use> TileRules::uses_of(int unit, int of_role) const {
   std::vector<Use> uses;
-  std::int64_t most = 0;
   const auto add = [&](int node, int start, int cycles, int count) {
-    if (cycles <= 0 || count <= 0) return;
-    uses.push_back({node, start, cycles});
-    most += std::int64_t{count} * (1 + (cycles - 1) / ii());
+    if (cycles > 0 && count > 0) uses.push_back({node, start, cycles, count});
   };
   for (int i = 0; i < events_.nodes; ++i) {
     if (!loops(i)) continue;
@@ -177,29 +178,48 @@ std::vector<TileRules::Use> TileRules::uses_of(int unit, int of_role) const {
     for (const graph::Reservation& held : node(i).reservations)
       if (unit >= 0 && held.unit == unit) add(i, held.start, held.cycles, held.count);
   }
-  if (most <= (unit < 0 ? 1 : graph_.machine.units[at(unit)].capacity)) uses.clear();
   return uses;
+}
+
+/// Do all uses fit at once, each with so many of its next iterations more than the interval brings together?
+bool TileRules::fit(const std::vector<Use>& uses, int unit, int more) const {
+  std::int64_t most = 0;
+  for (const Use& use : uses) most += std::int64_t{use.count} * (1 + (use.cycles - 1) / ii() + more);
+  return most <= (unit < 0 ? 1 : graph_.machine.units[at(unit)].capacity);
+}
+
+/// A use that fits beside all others meets no more of its own than within a tile.
+void TileRules::uses_apart(const std::vector<Use>& uses, int unit) {
+  for (const Use& use : uses) {
+    const std::int64_t meets = (use.cycles - 1) / ii();
+    const std::int64_t apart = n_ > meets ? use.cycles - meets * ii() : ii();
+    rule({use.node, use.node, (n_ - 1) * ii() + apart, 1, Why::unit, unit});
+  }
 }
 
 void TileRules::units() {
   if (n_ == 0) return;
-  for (int r = 0; r < events_.roles; ++r) order_of_uses(uses_of(-1, r), -1);
+  for (int r = 0; r < events_.roles; ++r)
+    if (const std::vector<Use> uses = uses_of(-1, r); !fit(uses, -1, 0)) order_of_uses(uses, -1);
   for (int u = 0; u < static_cast<int>(graph_.machine.units.size()); ++u) {
     const std::vector<Use> uses = uses_of(u, -1);
+    if (fit(uses, u, 0)) {
+      if (!fit(uses, u, 1)) uses_apart(uses, u);
+      continue;
+    }
     order_of_uses(uses, u);
     const bool turns = std::any_of(schedule_.order_barriers.begin(), schedule_.order_barriers.end(),
                                    [&](const OrderBarrier& barrier) { return barrier.unit == u; });
     const bool shared = std::any_of(uses.begin(), uses.end(),
                                     [&](const Use& use) { return role(use.node) != role(uses.front().node); });
-    if (!graph_.walks() || uses.empty()) continue;
-    if (shared && !turns && graph_.machine.units[at(u)].capacity == 1)
+    if (graph_.walks() && shared && !turns && graph_.machine.units[at(u)].capacity == 1)
       open_.emplace_back(u, uses);
     else
       for (const Rule& each : tile_after_tile(uses, u)) rule(each);
   }
 }
 
-/// Uses that the schedule keeps apart keep their order. Those that meet in it may meet: so many fit, and no others.
+/// Uses that the schedule keeps apart keep their order. Those that meet in it may meet: so many fit.
 void TileRules::order_of_uses(const std::vector<Use>& uses, int unit) {
   for (const Use& a : uses)
     for (const Use& b : uses) {
@@ -221,7 +241,9 @@ std::vector<Rule> TileRules::tile_after_tile(const std::vector<Use>& uses, int u
 
 std::vector<Rule> TileRules::order_of_tiles(std::int64_t shift) const {
   std::vector<Rule> rules;
-  for (const auto& [unit, uses] : open_) {
+  for (const auto& each : open_) {
+    const int unit = each.first;
+    const std::vector<Use>& uses = each.second;
     if (shift == kApart) {
       const std::vector<Rule> apart = tile_after_tile(uses, unit);
       rules.insert(rules.end(), apart.begin(), apart.end());

@@ -50,6 +50,7 @@ class TileRules {
 
   const std::vector<Rule>& rules() const { return rules_; }
   const TileEvents& events() const { return events_; }
+  int iterations() const { return n_; }
 
   /// Units that serve several roles, one at a time and without turns, serve loops of two tiles in an order that is to
   /// be chosen. A shift has the order of the loop's schedule where the next tile begins so many cycles later than its
@@ -83,8 +84,12 @@ class TileRules {
     Moment begins;
     std::int64_t cycle = 0;
   };
+  /// The role waits for a product before a node is issued, of so many iterations later.
+  struct Wait {
+    int product = 0, by = 0, distance = 0;
+  };
   struct Use {
-    int node = 0, start = 0, cycles = 0;
+    int node = 0, start = 0, cycles = 0, count = 1;
   };
   const graph::Node& node(int i) const { return graph_.nodes[static_cast<std::size_t>(i)]; }
   int role(int i) const { return schedule_.role[static_cast<std::size_t>(i)]; }
@@ -101,9 +106,12 @@ class TileRules {
   void follow(const Moment& moment, int to, int iteration, int tiles, Why why, int index);
   void order_of_role(int role);
   void order_of_loop(const std::vector<int>& loop);
+  std::int64_t returns(const std::vector<int>& loop, std::size_t place) const;
   void results();
   void units();
   std::vector<Use> uses_of(int unit, int of_role) const;
+  bool fit(const std::vector<Use>& uses, int unit, int more) const;
+  void uses_apart(const std::vector<Use>& uses, int unit);
   void order_of_uses(const std::vector<Use>& uses, int unit);
   std::vector<Rule> tile_after_tile(const std::vector<Use>& uses, int unit) const;
   void rings();
@@ -114,6 +122,7 @@ class TileRules {
   std::vector<Moment> released(const graph::Edge& read, int filling, int slots) const;
   std::vector<Moment> released_by(int value, int by) const;
   std::vector<Moment> read_at_end(int reader) const;
+  std::vector<Wait> waits_of(int of) const;
   Look look_at(int product, int iteration) const;
   std::vector<Moment> looked(int product, int iteration) const;
   Instance before(int index, int iteration) const;

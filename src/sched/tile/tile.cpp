@@ -80,24 +80,22 @@ Least least_period(const std::vector<Rule>& rules, int events, std::int64_t from
     if (cycle.empty()) return least;
     std::int64_t delay = 0, tiles = 0;
     for (const int e : cycle) delay += rules[at(e)].cycles, tiles += rules[at(e)].tiles;
-    if (tiles <= 0) return {kNone, {}};
+    if (tiles <= 0) return {kNone, std::move(cycle)};
     least.period = (delay + tiles - 1) / tiles;
     if (least.period > to) return {kNone, {}};
     least.cycle = std::move(cycle);
   }
 }
 
-/// The earliest cycles of all events where `anchor` is at 0, or all are at 0 or later; empty where some event does not
-/// follow from the anchor.
-std::vector<std::int64_t> earliest(const std::vector<Rule>& rules, int events, std::int64_t period, int anchor,
-                                   bool one_tile) {
+/// The earliest cycles of all events where `anchor` is at 0; without one, all are at 0 or later. Empty where some event
+/// does not follow from the anchor.
+std::vector<std::int64_t> earliest(const std::vector<Rule>& rules, int events, std::int64_t period, int anchor) {
   constexpr std::int64_t kNever = INT64_MIN / 4;
   std::vector<std::int64_t> time(at(events), anchor < 0 ? 0 : kNever);
   if (anchor >= 0) time[at(anchor)] = 0;
   for (bool changed = true; changed;) {
     changed = false;
     for (const Rule& rule : rules) {
-      if (one_tile && rule.tiles > 0) continue;
       const std::int64_t least = time[at(rule.from)] + rule.cycles - period * rule.tiles;
       if (time[at(rule.from)] == kNever || least <= time[at(rule.to)]) continue;
       time[at(rule.to)] = least;
@@ -106,6 +104,19 @@ std::vector<std::int64_t> earliest(const std::vector<Rule>& rules, int events, s
   }
   if (std::find(time.begin(), time.end(), kNever) != time.end()) return {};
   return time;
+}
+
+/// Rules of a tile that no other comes before or after: the next one begins when all roles are done.
+std::vector<Rule> rules_alone(const TileRules& tiles) {
+  std::vector<Rule> alone;
+  for (const Rule& rule : tiles.rules())
+    if (rule.tiles == 0) alone.push_back(rule);
+  const TileEvents& events = tiles.events();
+  for (int r = 0; r < events.roles; ++r) {
+    alone.push_back({events.leave(r), events.block_end(), 0, 0, Why::block});
+    alone.push_back({events.block_end(), events.enter(r), 0, 1, Why::block});
+  }
+  return alone;
 }
 
 /// Tiles of n iterations, with the best order on units that leave one open.
@@ -123,7 +134,10 @@ class Tiles {
     int unit = -1;
     return std::max<std::int64_t>(1, rules_.held(unit));
   }
+  /// Cycles of one tile where none is before or after it.
+  std::int64_t alone() const { return least_period(rules_alone(rules_), events(), 0).period; }
   std::string reason() const;
+  std::string walk() const;  ///< the rules that set the period, or allow none, in words
   TileTimes times() const;
 
  private:
@@ -139,6 +153,7 @@ class Tiles {
   void choose() {
     least_ = least_period(all_, events(), held());
     if (!rules_.open() || n_ == 0) return;
+    if (least_.period == kNone) return;
     const std::int64_t bound = least_.period;
     const std::vector<int> without = least_.cycle;  // its rules are the first in all orders
     all_ = with(TileRules::kApart);
@@ -175,6 +190,10 @@ std::string Tiles::reason() const {
     return unit < 0 || held < least_.period ? "no wait asks for more"
                                             : cat("unit ", graph_.machine.units[at(unit)].name, " is held for ", held,
                                                   " cycles of ", n_, " iterations");
+  return walk();
+}
+
+std::string Tiles::walk() const {
   std::string text;
   int tiles = 0;
   for (const int e : least_.cycle) {
@@ -195,10 +214,10 @@ TileTimes Tiles::times() const {
   times.iterations = n_;
   times.period = least_.period;
   const int anchor = least_.cycle.empty() ? rules_.events().enter(0) : all_[at(least_.cycle.front())].from;
-  std::vector<std::int64_t> time = earliest(all_, events(), times.period, anchor, false);
-  if (time.empty()) time = earliest(all_, events(), times.period, -1, false);
+  std::vector<std::int64_t> time = earliest(all_, events(), times.period, anchor);
+  if (time.empty()) time = earliest(all_, events(), times.period, -1);
   place(time, times);
-  for (const std::int64_t each : earliest(all_, events(), 0, -1, true)) times.alone = std::max(times.alone, each);
+  times.alone = alone();
   for (const int e : least_.cycle) {
     const Rule& rule = all_[at(e)];
     times.critical.push_back({rules_.name(rule.from), rules_.name(rule.to), rules_.why(rule), rule.cycles, rule.tiles});
@@ -230,22 +249,17 @@ void Tiles::place(const std::vector<std::int64_t>& time, TileTimes& times) const
   }
 }
 
-/// Rules that ask the same of longer tiles, with the delays of this one.
-std::vector<Rule> lasting_rules(const TileRules& tiles, const TileRules& longer, std::int64_t ii, std::int64_t shift) {
-  std::vector<Rule> kept;
-  const auto keep = [&](const std::vector<Rule>& rules, const std::vector<Rule>& others) {
-    for (const Rule& rule : rules) {
-      const std::int64_t moves = (tiles.at_end(rule.to) ? 1 : 0) - (tiles.at_end(rule.from) ? 1 : 0) + rule.tiles;
-      if (std::any_of(others.begin(), others.end(), [&](const Rule& other) {
-            return other.from == rule.from && other.to == rule.to && other.tiles == rule.tiles &&
-                   other.cycles == rule.cycles + moves * ii;
-          }))
-        kept.push_back(rule);
-    }
-  };
-  keep(tiles.rules(), longer.rules());
-  keep(tiles.order_of_tiles(shift), longer.order_of_tiles(shift));
-  return kept;
+/// Adds the rules that ask the same of longer tiles, with the delays of this one.
+void add_lasting(const TileRules& tiles, const std::vector<Rule>& rules, const std::vector<Rule>& longer,
+                 std::int64_t ii, std::vector<Rule>& lasting) {
+  for (const Rule& rule : rules) {
+    const std::int64_t moves = (tiles.at_end(rule.to) ? 1 : 0) - (tiles.at_end(rule.from) ? 1 : 0) + rule.tiles;
+    if (std::any_of(longer.begin(), longer.end(), [&](const Rule& other) {
+          return other.from == rule.from && other.to == rule.to && other.tiles == rule.tiles &&
+                 other.cycles == rule.cycles + moves * ii;
+        }))
+      lasting.push_back(rule);
+  }
 }
 
 /// Does no order have a smaller c for any longer tile? Waits of these iterations are far from each other.
@@ -253,15 +267,25 @@ bool lasts(const Tiles& tiles, const Tiles& longer, std::int64_t ii) {
   std::vector<std::int64_t> shifts = {TileRules::kApart};
   const std::int64_t from = longer.held() - tiles.held() == ii ? tiles.held() : 1;
   if (from >= tiles.period()) return true;
-  if (tiles.rules().open()) {
+  const TileRules &rules = tiles.rules(), &others = longer.rules();
+  if (rules.open()) {
     const std::vector<std::int64_t> more = tiles.shifts();
     shifts.insert(shifts.end(), more.begin(), more.end());
   }
+  std::vector<Rule> common;
+  add_lasting(rules, rules.rules(), others.rules(), ii, common);
   return std::all_of(shifts.begin(), shifts.end(), [&](std::int64_t shift) {
-    return least_period(lasting_rules(tiles.rules(), longer.rules(), ii, shift), tiles.rules().events().size(), from,
-                        tiles.period() - 1)
-               .period == kNone;
+    std::vector<Rule> lasting = common;
+    add_lasting(rules, rules.order_of_tiles(shift), others.order_of_tiles(shift), ii, lasting);
+    return least_period(lasting, rules.events().size(), from, tiles.period() - 1).period == kNone;
   });
+}
+
+/// Does no longer tile take less beside its iterations where it is alone?
+bool lasts_alone(const Tiles& tiles, const Tiles& longer, std::int64_t ii) {
+  std::vector<Rule> lasting;
+  add_lasting(tiles.rules(), rules_alone(tiles.rules()), rules_alone(longer.rules()), ii, lasting);
+  return least_period(lasting, tiles.rules().events().size(), 0, tiles.alone() - 1).period == kNone;
 }
 
 /// So many iterations that no wait reaches over the whole tile.
@@ -284,36 +308,46 @@ TileTimes tile_times(const graph::Graph& graph, const Schedule& schedule, int it
                   cat("iterations is ", iterations, "; allowed are 0 to ", most));
   const Tiles tiles(graph, schedule, iterations);
   if (tiles.period() == kNone)
-    support::fail(
-        Stage::schedule, Code::invalid_argument,
-        cat("graph '", graph.name, "': a tile of ", iterations, " iterations waits for itself; verify the schedule"));
+    support::fail(Stage::schedule, Code::invalid_argument,
+                  cat("graph '", graph.name, "': a tile of ", iterations, " iterations cannot keep the interval of ",
+                      schedule.ii, " cycles: ", tiles.walk()));
   return tiles.times();
 }
 
-std::optional<TileLevel> tile_level(const graph::Graph& graph, const Schedule& schedule) {
+std::optional<TileLevel> tile_level(const graph::Graph& graph, const Schedule& schedule, TileLate* late) {
   const int most = static_cast<int>(kMostCycles / std::max(1, schedule.ii)) / 2;
   int n = far(graph, schedule);
   if (graph.nodes.size() > kMostTileNodes || n > most) return std::nullopt;
+  const auto none = [&](const Tiles& tiles) {
+    if (tiles.period() == kNone && late) *late = {tiles.rules().iterations(), tiles.walk()};
+    return tiles.period() == kNone;
+  };
   TileLevel level;
   level.ii = schedule.ii;
   level.walks = graph.walks();
   for (;; n *= 2) {
     const Tiles tiles(graph, schedule, n), longer(graph, schedule, n + 1);
-    if (tiles.period() == kNone) return std::nullopt;
+    if (none(tiles)) return std::nullopt;
     level.c = tiles.period() - n * std::int64_t{schedule.ii};
-    level.proven = lasts(tiles, longer, schedule.ii);
+    level.alone = tiles.alone() - n * std::int64_t{schedule.ii};
+    level.proven = lasts(tiles, longer, schedule.ii) && lasts_alone(tiles, longer, schedule.ii);
     if (!level.proven && n < kFarEnough && 2 * n <= most) continue;
-    level.n0 = n;
+    level.n0 = level.alone_n0 = n;
     level.certificate = tiles.reason();
     break;
   }
-  const auto with_c = [&](int of) { return of * std::int64_t{schedule.ii} + level.c; };
+  const auto loop = [&](int of) { return of * std::int64_t{schedule.ii}; };
+  std::vector<std::int64_t> alone;
   for (int of = 0; of < level.n0 || of <= kFewest; ++of) {
-    level.periods.push_back(Tiles(graph, schedule, of).period());
-    if (level.periods.back() == kNone) return std::nullopt;
+    const Tiles tiles(graph, schedule, of);
+    if (none(tiles)) return std::nullopt;
+    level.periods.push_back(tiles.period());
+    alone.push_back(tiles.alone());
   }
-  while (level.n0 > 0 && level.periods[at(level.n0 - 1)] == with_c(level.n0 - 1)) --level.n0;
-  level.periods.resize(at(std::max(level.n0, kFewest) + 1), with_c(level.n0));
+  while (level.n0 > 0 && level.periods[at(level.n0 - 1)] == loop(level.n0 - 1) + level.c) --level.n0;
+  while (level.alone_n0 > 0 && alone[at(level.alone_n0 - 1)] == loop(level.alone_n0 - 1) + level.alone)
+    --level.alone_n0;
+  level.periods.resize(at(std::max(level.n0, kFewest) + 1), loop(level.n0) + level.c);
   level.steady = Tiles(graph, schedule, std::max(level.n0, kFewest)).times();
   return level;
 }

@@ -32,8 +32,10 @@ double cycles(const ops::GemmSizes& sizes, const ops::GemmKernel& kernel, const 
 
 TEST_CASE("predictions count the slots that schedules give to rings") {
   const ops::GemmRates rates = ops::gemm_rates_of(hopper());
-  for (const auto& [name, slots] : {std::pair{"96x64x128s", 5}, std::pair{"112x64x128s", 4}, std::pair{"64x80x64", 8},
-                                    std::pair{"208x128x64s", 4}, std::pair{"128x168x64", 6}}) {
+  for (const auto& each : {std::pair{"96x64x128s", 5}, std::pair{"112x64x128s", 4}, std::pair{"64x80x64", 8},
+                           std::pair{"208x128x64s", 4}, std::pair{"128x168x64", 6}}) {
+    const char* name = each.first;
+    const int slots = each.second;
     CAPTURE(name);
     ops::GemmKernel kernel;
     kernel.tile = test::gemm_tile_named(name);
