@@ -357,8 +357,7 @@ class TJ_API Schedule {
   const std::vector<Unit>& units() const;
 
   /// Checks the schedule from the graph alone, by code that shares nothing with the search. Gives a line for each
-  /// violation; nothing when the schedule is right. Tiles of graphs of up to 128 instructions are played, too: a line says
-  /// which call comes too early, or that a tile waits for itself.
+  /// violation; nothing when the schedule is right. Plays some tiles, too, where their least period is known.
   std::vector<std::string> verify() const;
 
   /// TFLOP/s of a device whose blocks do tiles of so many iterations, from Graph::flops_per_iteration and

@@ -56,7 +56,8 @@ static const char* text_or_file(const char* text) {
   }
   length = fread(bytes, 1, sizeof bytes, file);
   if (ferror(file) != 0 || length == sizeof bytes) {
-    fprintf(stderr, "%s: %s\n", text, length == sizeof bytes ? "65536 bytes or more; fewer are allowed" : "no file to read");
+    fprintf(stderr, "%s: %s\n", text,
+            length == sizeof bytes ? "65536 bytes or more; fewer are allowed" : "no file to read");
     fclose(file);
     return NULL;
   }

@@ -137,12 +137,8 @@ const Schedule::Node& Schedule::node(std::string_view name) const {
 std::vector<std::string> Schedule::verify() const {
   std::vector<std::string> problems = sched::verify(state_->graph, state_->schedule);
   if (!problems.empty()) return problems;
-  sched::TileLate late;
-  const std::optional<sched::TileLevel> tile = sched::tile_level(state_->graph, state_->schedule, &late);
-  if (tile) return sched::verify_tiles(state_->graph, state_->schedule, tile->steady);
-  if (late.iterations >= 0 && !sched::tile_ends(state_->graph, state_->schedule, late.iterations))
-    problems.push_back(support::cat("a tile of ", late.iterations, " iterations waits for itself: ", late.reason));
-  return problems;
+  const std::optional<sched::TileLevel> tile = sched::tile_level(state_->graph, state_->schedule);
+  return tile ? sched::verify_tiles(state_->graph, state_->schedule, tile->steady) : problems;
 }
 
 double Schedule::predicted_tflops(int sm_count, double clock_ghz, double iterations) const {
