@@ -78,7 +78,7 @@ role first: 4 warps, 128 registers a thread
   store            once, after the loop
 role second: 4 warps
   other            cycle     30  stage 3
-tile: n iterations take n * 10 + 3 cycles (proven) from n = 2 on, 2, 4, 23 where n is 0, 1, 2; a tile alone n * 10 + 3
+tile: n iterations take n * 10 + 3 cycles (proven) from n = 2 on, 2, 3, 23 where n is 0, 1, 2; a tile alone n * 10 + 3
 tile certificate: clear -> first's loop (order) -> mma (order) -> add (order) -> first's loop's end (loop) -> store (order) -> first's end (order) -> first's begin (order, next tile) -> clear (order)
 ring x: 2 slots of 1024 bytes, copy -> first second
 ring y: 1 slot of 16 bytes, first -> second
