@@ -180,7 +180,7 @@ class Player {
     const std::int64_t issue = base() + t_.cycle[at(i)] + std::int64_t{iteration} * s_.ii;
     observe(newest, in_loop_ ? std::min(issue, clock_) : issue);
   }
-  /// What fills a slot again looks at this role's own reads of it first.
+  /// A call that fills a slot again looks at this role's own reads of it first.
   void wait_for_own_reads(int i, int iteration) {
     std::size_t newest = 0, put = 0;
     for (const Ring& ring : s_.rings) {

@@ -351,7 +351,7 @@ class Builder : GemmRingsBuilder {
   }
 };
 
-/// Those of a K-major product whose d has 16 bits.
+/// Slots of a K-major product whose d has 16 bits.
 int ring_slots(const GemmTile& tile, bool d, const arch::Arch& arch) {
   return Builder::slots(tile, d ? tile.consumers() * handed_over(tile, tile.block_n) * size_of(DType::f16) : 0, arch);
 }

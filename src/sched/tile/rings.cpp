@@ -63,7 +63,7 @@ TileRules::Instance TileRules::next_store(int index, int iteration) const {
   return {};
 }
 
-/// Where nodes of the role's loop wait for its products: what blocks on one, and what fills a slot that one has read.
+/// Waits of a role's loop for its products: nodes that block on one, and nodes that fill a slot that one has read.
 std::vector<TileRules::Wait> TileRules::waits_of(int of) const {
   const auto product_here = [&](int index) {
     return node(index).async == Async::matrix && loops(index) && role(index) == of;
@@ -228,7 +228,7 @@ void TileRules::places() {
   }
 }
 
-/// Who fills one value of a place waits until the other has been read. `back`: the second one's of the tile before.
+/// The filler of one value of a place waits until the other has been read. `back`: the second one's of the tile before.
 void TileRules::take_turns(const graph::Sharing& sharing, bool back) {
   const int before = back ? sharing.second : sharing.first, after = sharing.other(before);
   if (sharing.every_iteration && (!back || n_ == 0)) return;  // edges of the loop

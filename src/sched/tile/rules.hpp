@@ -1,4 +1,4 @@
-// What a tile of n iterations asks of its events, and of those of the tiles before it.
+// Rules that a tile of n iterations sets to its events, and to those of the tiles before it.
 //
 // Decides which waits there are, and how long each takes. Finds no cycles. Invariant: every rule holds in the code that
 // is emitted for the schedule, and no other wait between tiles is in it. Draws of a walk are not seen: they count as no
