@@ -20,7 +20,7 @@ const Lines kColumns = {
     "seq len",     "step",  "name",  "latency (ms)", "in a graph (ms)", "TFLOP/s",           "vs baseline",
     "vs previous", "right", "error", "II",           "slots",           "busy, as scheduled"};
 
-/// On the model, PyTorch on the CPU is hundreds of times as fast as the model's steps.
+/// PyTorch on the CPU is hundreds of times as fast as the model's steps.
 std::string gain_text(double gain) { return format(gain > 0 && gain < 0.1 ? "%.1gx" : "%.2fx", gain); }
 /// A number that is there, else a dash.
 std::string number_or_dash(const char* pattern, double value) { return value > 0 ? format(pattern, value) : "-"; }

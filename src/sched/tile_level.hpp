@@ -87,8 +87,4 @@ std::optional<TileLevel> tile_level(const graph::Graph& graph, const Schedule& s
 /// one line a violation. Says nothing of shorter periods.
 std::vector<std::string> verify_tiles(const graph::Graph& graph, const Schedule& schedule, const TileTimes& times);
 
-/// Does a tile of so many iterations end? Its roles are run without times, in the order of their text, as long as one
-/// of them can go on.
-bool tile_ends(const graph::Graph& graph, const Schedule& schedule, int iterations);
-
 }  // namespace tj::sched

@@ -203,23 +203,16 @@ class Player {
     return std::any_of(g_.edges.begin(), g_.edges.end(),
                        [&](const Edge& edge) { return edge.src == i && edge.value == value; });
   }
-  /// As the loop's schedule has it, each product is known to be done when the role looks and it is done itself.
-  void observe(std::size_t count, std::int64_t looks) {
+  /// Each product is known to be done when the role looks and it is done itself, as the loop's schedule has it.
+  void observe(std::size_t count, std::int64_t looks) { known(pending_, count, looks); }
+  void stored(std::size_t count, std::int64_t looks) { known(stores_, count, looks); }
+  void known(std::deque<Call>& calls, std::size_t count, std::int64_t looks) {
     for (; count > 0; --count) {
-      const Call& product = pending_.front();
-      const std::int64_t done = std::max(looks, product.issue + node(product.node).latency);
-      complete(product.node, product.iteration, done);
+      const Call& call = calls.front();
+      const std::int64_t done = std::max(looks, call.issue + node(call.node).latency);
+      complete(call.node, call.iteration, done);
       clock_ = std::max(clock_, done);
-      pending_.pop_front();
-    }
-  }
-  void stored(std::size_t count, std::int64_t looks) {
-    for (; count > 0; --count) {
-      const Call& put = stores_.front();
-      const std::int64_t done = std::max(looks, put.issue + node(put.node).latency);
-      complete(put.node, put.iteration, done);
-      clock_ = std::max(clock_, done);
-      stores_.pop_front();
+      calls.pop_front();
     }
   }
   bool alone(int i) const {
@@ -251,7 +244,7 @@ class Player {
         hand_back(edge.value, tile_, when);
     }
   }
-  /// What the last iterations leave for iterations that do not come.
+  /// The rest that the last iterations leave for iterations that do not come.
   void left_behind(int value) {
     if (g_.values[at(value)].scope != Scope::iteration) return;
     for (const Edge& edge : g_.edges)

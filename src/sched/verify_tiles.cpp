@@ -93,7 +93,7 @@ class TileVerifier {
       report(node(edge.dst).name, " reads what ", node(edge.src).name, " is still filling");
   }
 
-  /// What the loops of some tiles hold of each unit, and what a tile holds of it in all.
+  /// Cycles that the loops of some tiles hold each unit, and those that a tile holds it in all.
   void units() {
     for (int u = 0; u < static_cast<int>(g_.machine.units.size()); ++u) {
       std::map<std::int64_t, std::int64_t> change;

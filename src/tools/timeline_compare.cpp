@@ -177,7 +177,7 @@ class Comparer {
     std::reverse(comparison_.tiles.begin(), comparison_.tiles.end());
   }
 
-  /// Of the anchor's role, from where it is done with the tile before.
+  /// Cycles of the anchor's role, from where it is done with the tile before.
   std::optional<TileRow::Parts> tile_parts(std::int64_t iterations) const {
     try {
       const sched::TileTimes times = sched::tile_times(graph_, schedule_, static_cast<int>(iterations));

@@ -22,7 +22,7 @@ namespace {
 
 using namespace tj;
 
-/// What the model reports of a product: "" where nothing is switched off.
+/// The model's report of a product: "" where nothing is switched off.
 std::string said_of_product(Runtime& runtime) {
   constexpr Device kCpu{DeviceKind::cpu, 0};
   std::vector<std::uint16_t> a(64 * 256), b(64 * 256), d(64 * 64);

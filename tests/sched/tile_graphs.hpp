@@ -105,7 +105,7 @@ inline graph::Graph tile_graph(std::uint64_t seed, int cycles) {
 }
 
 /// Two or three copies of a chain of one to four nodes of the loop, which ends in the first one of a later iteration.
-/// Where copies are kept apart, their roles have so many nodes.
+/// Numbers of nodes in roles whose copies are kept apart.
 inline graph::Graph chains(std::uint64_t seed, int cycles) {
   using graph::Async;
   using graph::Scope;

@@ -17,6 +17,7 @@
 #include "pipeline.hpp"
 #include "sched/schedule.hpp"
 #include "sched/tile_level.hpp"
+#include "tile_ends.hpp"
 #include "tile_graphs.hpp"
 
 namespace {
@@ -113,7 +114,7 @@ TEST_CASE("a tile without a period is one that waits for itself, or whose first 
     if (sched::tile_level(graph, schedule, &without)) {
       holds(graph, schedule);
       CHECK(without.iterations == -1);
-      CHECK(sched::tile_ends(graph, schedule, 9));
+      CHECK(test::tile_ends(graph, schedule, 9));
       ++held;
       continue;
     }
@@ -121,7 +122,7 @@ TEST_CASE("a tile without a period is one that waits for itself, or whose first 
     CHECK(without.reason.find("(ring k)") != std::string::npos);
     CHECK_THROWS_WITH_AS(sched::tile_times(graph, schedule, without.iterations),
                          doctest::Contains("cannot keep the interval"), Error);
-    ++(sched::tile_ends(graph, schedule, without.iterations) ? late : hang);
+    ++(test::tile_ends(graph, schedule, without.iterations) ? late : hang);
   }
   MESSAGE(held << " have a period, " << late << " are late, " << hang << " hang");
   CHECK(hang > 100);
@@ -135,7 +136,7 @@ TEST_CASE("a product that no node of its role waits for is done after its latenc
   const sched::Schedule schedule = sched::schedule(graph);
   CAPTURE(sched::to_text(graph, schedule));
   holds(graph, schedule);
-  CHECK(sched::tile_ends(graph, schedule, 9));
+  CHECK(test::tile_ends(graph, schedule, 9));
 }
 
 TEST_CASE("the verifier refuses a shorter period, and each event that comes too early") {

@@ -35,7 +35,8 @@ struct GemmCopyRates {
   double hidden_launch_cycles = 0;  ///< of a launch's start, where blocks begin beside the launch before
   /// One SM's rate from memory while others have no tile. 0: that of all of them together.
   double lone_memory_bytes_per_cycle = 0;
-  /// From a slot's copy to its next one, where it comes from memory while all SMs read. 0: nobody has measured it.
+  /// Cycles from a slot's copy to its next one, where it comes from memory while all SMs read. 0: nobody has measured
+  /// it.
   double memory_slot_cycles = 0;
   double kb_power_cycles = 0;  ///< of an SM at the power limit, for a KB of copies
   /// The thread that asks for an operand's copies takes so long in each iteration; shared: where blocks share them. 0:

@@ -100,7 +100,7 @@ std::vector<Instruction> loop_of(const Code& code, long products) {
 /// The places of a node's instructions in the loop: powers, or products.
 using Places = std::map<std::pair<bool, int>, std::vector<int>>;  // by {weighs, piece}
 
-/// What wrote a register last.
+/// The instruction that wrote a register last.
 struct Written {
   enum By { other, power, rounding } by = other;
   std::vector<int> powers;  ///< of a rounding, their places

@@ -2,18 +2,22 @@
 //
 // Decides only whether all calls are made. Shares no code with the search for the period. Draws, turns and values of
 // once a tile are left out, so what it says waits for ever does so with them, too.
+#include "tile_ends.hpp"
+
 #include <algorithm>
 #include <cstddef>
 #include <set>
 #include <utility>
 #include <vector>
 
-#include "sched/tile_level.hpp"
 #include "support/index.hpp"
 
-namespace tj::sched {
+namespace tj::test {
 namespace {
 
+using sched::Ring;
+using sched::Role;
+using sched::Schedule;
 using support::at;
 
 using graph::Async;
@@ -118,4 +122,4 @@ bool tile_ends(const Graph& graph, const Schedule& schedule, int iterations) {
   return Run(graph, schedule, iterations).ends();
 }
 
-}  // namespace tj::sched
+}  // namespace tj::test
