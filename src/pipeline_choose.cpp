@@ -105,6 +105,18 @@ Considered* best_of(std::vector<Considered>& list) {
   return best;
 }
 
+/// Two candidates of one graph may differ in the blocks on an SM alone: then their reasons differ in numbers alone.
+bool says_the_same(const std::string& reason, const std::string& other) {
+  const auto words = [](const std::string& text) {
+    const std::size_t subject = std::min(text.find("': "), text.size());  // the graph's name has numbers of its own
+    std::string kept = text.substr(0, subject);
+    for (const char c : text.substr(subject))
+      if (c < '0' || c > '9') kept += c;
+    return kept;
+  };
+  return words(reason) == words(other);
+}
+
 /// The shape that is taken, where the usual search did not settle its interval: once more, for longer.
 void settle(Choice& choice, const sched::Options& options, int open_ii) {
   if (choice.schedule.proven_ii || choice.candidate.node_budget == 0 || options.node_budget != sched::kBudgetBySize)
@@ -134,11 +146,12 @@ Choice choose(const ops::Maker& op, const ops::Request& request, const arch::Arc
               double below_flops) {
   std::vector<Considered> list;
   std::optional<Error> refused;  // the first, with the reasons of all
+  std::vector<std::string> reasons;
   const auto refuse = [&](const Error& e) {
-    if (!refused)
-      refused = e;
-    else if (refused->message.find(e.message) == std::string::npos)
-      refused = Error(refused->stage, refused->code, refused->message + "; " + e.message, refused->log);
+    const auto said = [&](const std::string& reason) { return says_the_same(reason, e.message); };
+    if (std::any_of(reasons.begin(), reasons.end(), said)) return;
+    reasons.push_back(e.message);
+    refused = refused ? Error(refused->stage, refused->code, refused->message + "; " + e.message, refused->log) : e;
   };
   for (ops::Candidate& candidate : op.candidates(request, arch)) {
     if (below_flops > 0 && candidate.graph.flops_per_iteration >= below_flops) continue;

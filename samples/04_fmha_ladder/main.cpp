@@ -189,6 +189,20 @@ void attempt(samples::StepResult& result, const Work& work) {
   }
 }
 
+/// A target without steps says why once a length.
+void refuse_once(std::vector<samples::StepResult>& results) {
+  const samples::StepResult* first = nullptr;
+  for (samples::StepResult& result : results) {
+    const std::size_t at = result.failed.find(" does not run on '");
+    if (at == std::string::npos) continue;
+    if (first != nullptr)
+      result.failed = "the step" + result.failed.substr(at, result.failed.find(';', at) - at) + ", as step " +
+                      first->step + " says";
+    else
+      first = &result;
+  }
+}
+
 double median(std::vector<double> times) {
   if (times.empty()) return 0;
   const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
@@ -273,6 +287,7 @@ void run_length(tj::Runtime& runtime, tj::Device device, const Settings& setting
     for (std::size_t i = 0; i < results.size(); ++i)
       if (settings.steps[i].rung != ladder::kNotOurs) results[i].failed = error.what();
   }
+  refuse_once(results);
   for (samples::StepResult& result : results) {
     say(report, samples::step_lines(report, result));
     report.results.push_back(std::move(result));

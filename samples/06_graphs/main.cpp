@@ -1,4 +1,4 @@
-// Four loops of tensor-core kernels as dependence graphs, from their parameters, and one that is built here: each is
+// Four loops of tensor-core kernels as dependence graphs, from their parameters, and two that are built here: each is
 // scheduled, its interval, bounds, proof and roles are printed, its picture and trace are written. Runs no kernel.
 //
 //   06_graphs [--graph NAME] [--machine NAME] [--tma-cycles N] [--gemm-cycles N] [--exp-cycles N] [--tmem-cycles N]
@@ -56,6 +56,30 @@ tj::Graph own_kernel() {
   return graph;
 }
 
+/// A tile's result is staged where the tile's q has been: `lies_in` names the value, and the schedule keeps the turns.
+/// Values say what flows between roles, and scopes what runs once a tile.
+tj::Graph one_place() {
+  using Scope = tj::Graph::Scope;
+  tj::Graph graph{.name = "one_place"};
+  graph.machine.functional_units = {{"TMA", 1}, {"TC", 1}};
+  graph.machine.memory = {{"SMEM", 65536}};
+  graph.instructions = {
+      {.name = "load_q", .cycles = 1, .fu = "TMA", .variable_latency = true, .scope = Scope::tile_begin},
+      {.name = "load_k", .cycles = 1, .fu = "TMA", .variable_latency = true, .streaming = true},
+      {.name = "mma", .cycles = 4, .fu = "TC"},
+      {.name = "stage", .cycles = 2, .scope = Scope::tile_end},
+      {.name = "put", .cycles = 1, .fu = "TMA", .scope = Scope::tile_end, .async = tj::Graph::Async::store}};
+  graph.values = {{.name = "q", .slot_bytes = 16384, .scope = Scope::tile_begin},
+                  {.name = "k", .slot_bytes = 16384, .max_slots = 2},
+                  {.name = "o", .slot_bytes = 16384, .scope = Scope::tile_end, .lies_in = "q"}};
+  graph.edges = {{.src = "load_q", .dst = "mma", .delay = 1, .value = "q"},
+                 {.src = "load_k", .dst = "mma", .delay = 1, .value = "k"},
+                 {.src = "mma", .dst = "mma", .delay = 4, .delta = 1},
+                 {.src = "mma", .dst = "stage", .delay = 4},
+                 {.src = "stage", .dst = "put", .delay = 2, .value = "o"}};
+  return graph;
+}
+
 [[noreturn]] void refuse(const std::string& message) {
   throw tj::Error(tj::Stage::argument, tj::Code::invalid_argument, message);
 }
@@ -78,8 +102,9 @@ void print(const tj::Graph& graph, const tj::Schedule& schedule) {
     std::printf("\n");
   }
   for (const tj::Schedule::Ring& ring : schedule.rings())
-    std::printf("  ring %s: %d slot%s of %lld bytes\n", ring.value.c_str(), ring.slots, ring.slots == 1 ? "" : "s",
-                static_cast<long long>(ring.slot_bytes));
+    std::printf("  ring %s: %d slot%s of %lld bytes%s\n", ring.value.c_str(), ring.slots, ring.slots == 1 ? "" : "s",
+                static_cast<long long>(ring.slot_bytes),
+                ring.lies_in.empty() ? "" : (", in the place of " + ring.lies_in).c_str());
   for (const tj::Schedule::Turns& turns : schedule.turns()) {
     std::printf("  turns on %s:", turns.unit.c_str());
     for (const tj::Schedule::Turns::Turn& turn : turns.turns)
@@ -89,13 +114,13 @@ void print(const tj::Graph& graph, const tj::Schedule& schedule) {
 }
 
 /// The named graph, or all. Each takes the costs that it knows; a named one must know all that are given. own_kernel
-/// takes no parameters.
+/// and one_place take no parameters.
 std::vector<tj::Graph> chosen(const std::string& only, const std::string& machine,
                               const std::map<std::string, int>& given, const std::optional<std::uint64_t>& sub_tiles) {
-  const bool own = only == "own_kernel";
-  if (own && !given.empty()) refuse("--" + given.begin()->first + "-cycles means nothing to own_kernel");
-  if (own && !machine.empty()) refuse("--machine means nothing to own_kernel");
-  if (own && sub_tiles) refuse("--sub-tiles means nothing to own_kernel");
+  const bool own = only == "own_kernel" || only == "one_place";
+  if (own && !given.empty()) refuse("--" + given.begin()->first + "-cycles means nothing to " + only);
+  if (own && !machine.empty()) refuse("--machine means nothing to " + only);
+  if (own && sub_tiles) refuse("--sub-tiles means nothing to " + only);
   std::vector<tj::Graph> graphs;
   std::string names;
   for (const std::string& name : tj::example_graph_names()) {
@@ -113,8 +138,9 @@ std::vector<tj::Graph> chosen(const std::string& only, const std::string& machin
     }
     graphs.push_back(tj::example_graph(name, parameters));
   }
-  if (only.empty() || own) graphs.push_back(own_kernel());
-  if (graphs.empty()) refuse("--graph is '" + only + "'; allowed: " + names + "own_kernel");
+  if (only.empty() || only == "own_kernel") graphs.push_back(own_kernel());
+  if (only.empty() || only == "one_place") graphs.push_back(one_place());
+  if (graphs.empty()) refuse("--graph is '" + only + "'; allowed: " + names + "own_kernel, one_place");
   return graphs;
 }
 
@@ -124,7 +150,8 @@ int main_checked(int argc, char** argv) {
     std::puts(
         "06_graphs [--graph NAME] [--machine hopper|blackwell] [--tma-cycles N] [--gemm-cycles N] [--exp-cycles N]\n"
         "          [--tmem-cycles N] [--load-cycles N] [--compute-cycles N] [--sub-tiles 1|2|3] [--output-dir FOLDER]\n"
-        "Graphs: simplified_fa, fa_hopper, fa_blackwell, simple_gemm, own_kernel; all of them where none is named.");
+        "Graphs: simplified_fa, fa_hopper, fa_blackwell, simple_gemm, own_kernel, one_place; all of them where none is "
+        "named.");
     return 0;
   }
   std::map<std::string, int> given;

@@ -23,6 +23,12 @@ std::vector<int> readers_in(const graph::Graph& graph, const sched::Schedule& sc
   return found;
 }
 
+int reads_later(const graph::Graph& graph, int value, int reader) {
+  for (const Edge& edge : graph.edges)
+    if (edge.value == value && edge.dst == reader) return edge.distance;
+  return 0;
+}
+
 bool read_asynchronously(const graph::Graph& graph, int value) {
   return std::any_of(graph.edges.begin(), graph.edges.end(), [&](const Edge& edge) {
     return edge.value == value && graph::reads_by_itself(graph.nodes[at(edge.dst)].async);

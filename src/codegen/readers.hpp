@@ -13,6 +13,9 @@ namespace tj::codegen {
 std::vector<int> readers_in(const graph::Graph& graph, const sched::Schedule& schedule, int role, int value,
                             std::optional<graph::Scope> scope = {});
 
+/// A node of the loop reads a filling of the value so many iterations later.
+int reads_later(const graph::Graph& graph, int value, int reader);
+
 /// Does the matrix unit or the copy engine read it, in any role?
 bool read_asynchronously(const graph::Graph& graph, int value);
 

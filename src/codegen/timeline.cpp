@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "codegen/barriers.hpp"
+#include "codegen/looks.hpp"
 #include "codegen/places.hpp"
 #include "codegen/readers.hpp"
 #include "support/fail.hpp"
@@ -23,12 +24,15 @@ using graph::Node;
 using graph::Scope;
 using sched::Schedule;
 using support::at;
-using Instance = std::pair<int, int>;  // node, iteration
 
 class Simulator {
  public:
   Simulator(const Graph& graph, const Schedule& schedule, int role, int trip_count)
-      : graph_(graph), schedule_(schedule), role_(role), trip_count_(trip_count) {}
+      : graph_(graph),
+        schedule_(schedule),
+        looks_(graph, schedule, role, trip_count),
+        role_(role),
+        trip_count_(trip_count) {}
 
   Timeline run() {
     Timeline timeline;
@@ -104,15 +108,20 @@ class Simulator {
 
   void run_step(int step, std::vector<Event>& out) {
     out_ = &out;
+    const std::vector<int> loop = nodes(Scope::iteration);
+    const auto iteration_of = [&](int index) { return step - role_stage(graph_, schedule_, index); };
+    const auto lacks = [&](int index) { return iteration_of(index) < 0 || iteration_of(index) >= trip_count_; };
     std::vector<Instance> instances;
-    for (int index : nodes(Scope::iteration)) {
-      const int iteration = step - role_stage(graph_, schedule_, index);
-      if (iteration >= 0 && iteration < trip_count_) instances.emplace_back(index, iteration);
-    }
+    for (int index : loop)
+      if (!lacks(index)) instances.emplace_back(index, iteration_of(index));
     const bool early = step >= trip_count_ && last_stage_ < kManyStages;
     if (early) hand_back_read();
-    for (const auto& [index, iteration] : instances) {
-      run_instance(index, iteration, &instances);
+    for (int index : loop) {
+      if (lacks(index)) {
+        if (graph_.machine.shared_barriers) wait_for_matrix(index, iteration_of(index));
+        continue;
+      }
+      run_instance(index, iteration_of(index), &instances);
       if (early) hand_back_read();
     }
   }
@@ -216,21 +225,9 @@ class Simulator {
       complete(stores_.front().first, stores_.front().second);
   }
 
-  // A blocking edge from an asynchronous matrix node of this role: wait until its group is complete.
+  /// The role looks at its products, where a node waits for one; also in the place of a call that the tile lacks.
   void wait_for_matrix(int index, int iteration) {
-    std::size_t newest = 0;
-    bool needed = false;
-    for (const Edge& edge : graph_.edges) {
-      if (edge.dst != index || !edge.blocking || !in_role(edge.src) || node(edge.src).async != Async::matrix) continue;
-      const bool in_loop = node(edge.src).scope == Scope::iteration;
-      if (in_loop && node(index).scope != Scope::iteration) continue;  // finish() has waited
-      const Instance source{edge.src, in_loop ? iteration - edge.distance : -1};
-      const auto found = std::find(pending_.begin(), pending_.end(), source);
-      if (found == pending_.end()) continue;  // before the loop, or observed already
-      newest = std::max(newest, static_cast<std::size_t>(found - pending_.begin()));
-      needed = true;
-    }
-    if (needed) observe(newest);
+    if (const std::size_t count = looks_.before_call(pending_, index, iteration); count > 0) observe(count - 1);
   }
 
   // A slot that this role reads itself: nobody else could notice that its reads are complete, so the node that fills it
@@ -252,15 +249,16 @@ class Simulator {
 
   /// A node fills the place of a filling: which of this role's groups and stores must be seen to have read that.
   void look_at(int index, int iteration, int value, int filling, std::size_t& observed, std::size_t& stored) const {
-    for (const int reader : readers(value)) {
-      const auto found = std::find(pending_.begin(), pending_.end(), Instance{reader, filling});
-      const auto put = std::find(stores_.begin(), stores_.end(), Instance{reader, filling});
+    for (const int reader : readers(value, Scope::iteration)) {
+      const int of = filling + reads_later(graph_, value, reader);
+      const auto found = std::find(pending_.begin(), pending_.end(), Instance{reader, of});
+      const auto put = std::find(stores_.begin(), stores_.end(), Instance{reader, of});
       if (found != pending_.end())
         observed = std::max(observed, static_cast<std::size_t>(found - pending_.begin()) + 1);
       else if (put != stores_.end())
         stored = std::max(stored, static_cast<std::size_t>(put - stores_.begin()) + 1);
-      else if (completed_.count({reader, filling}) == 0)
-        refuse_own_wait(index, iteration, value, reader, filling, "fills the slot again before");
+      else if (completed_.count({reader, of}) == 0)
+        refuse_own_wait(index, iteration, value, reader, of, "fills the slot again before");
     }
   }
 
@@ -377,6 +375,7 @@ class Simulator {
 
   const Graph& graph_;
   const Schedule& schedule_;
+  const Looks looks_;
   int role_, trip_count_, last_stage_ = 0;
   std::vector<Event>* out_ = nullptr;
   std::vector<Instance> pending_;           // matrix groups in commit order

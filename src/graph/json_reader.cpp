@@ -291,8 +291,10 @@ class Reader {
 
 Graph read_json(std::string_view text, std::string_view name, const std::vector<Machine>& machines,
                 const MachineFinder& find) {
-  const std::string subject = cat("graph '", name, "'");
-  const Json tree = parse_json(text, subject);
+  const Json tree = parse_json(text, cat("graph '", name, "'"));
+  const Json* own = tree.is_object() ? Fields::optional(tree, "name") : nullptr;
+  const bool named = own != nullptr && own->is_string() && !own->get_ref<const std::string&>().empty();
+  const std::string subject = cat("graph '", named ? support::shown(own->get_ref<const std::string&>()) : name, "'");
   return Reader(tree, subject, machines, find).read(name);
 }
 

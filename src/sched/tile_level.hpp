@@ -70,7 +70,7 @@ inline constexpr int kMostTileNodes = 128;
 
 /// Tiles of so many iterations. Throws tj::Error(schedule, invalid_argument) where that number is negative, a tile has
 /// more than 2^29 cycles, or its graph more than kMostTileNodes nodes. So it does where an iteration of the tile cannot
-/// keep the interval: an early one may wait longer for a slot than a later one.
+/// keep the interval: a late one may wait longer for a slot than those before it.
 TileTimes tile_times(const graph::Graph& graph, const Schedule& schedule, int iterations);
 
 /// Tiles of so many iterations, in which one cannot keep the interval, and the waits that hold it back.

@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "graph/lifetimes.hpp"
 #include "sched/verify_limits.hpp"
 #include "support/fail.hpp"
 #include "support/index.hpp"
@@ -102,8 +103,8 @@ class Player {
     if (drains) hand_back_once();
     for (const int i : loop()) {
       const int iteration = step - (s_.step_stage(i) - first_);
-      if (iteration < 0 || iteration >= n_) continue;
       wait_for_products(i, iteration);
+      if (lacks(iteration)) continue;
       wait_for_own_reads(i, iteration);
       call(i, iteration, false);
       const std::int64_t issue = base() + t_.cycle[at(i)] + std::int64_t{iteration} * s_.ii;
@@ -148,9 +149,9 @@ class Player {
     if (issue < free)
       problems_.push_back(cat("role ", who(), " calls ", node(i).name, " ", free - issue,
                               " cycles before it can, in iteration ", iteration, " of a tile of ", n_));
-    clock_ = issue + node(i).cycles;
     issued_ = issue;
     returns_ = apart ? 0 : returns(i);
+    clock_ = issue + (apart ? node(i).cycles : returns_);
     busy_ = std::max(busy_, issue + busy(node(i)));
     if (node(i).warp_cycles > 0) warps_ = issue + node(i).warp_cycles;
     in_loop_ = !apart;
@@ -169,16 +170,46 @@ class Player {
   bool before(int a, int b) const {
     return std::find(loop().begin(), loop().end(), a) < std::find(loop().begin(), loop().end(), b);
   }
-  /// A product that is waited for, and those before it, are done.
+  bool lacks(int iteration) const { return iteration < 0 || iteration >= n_; }
+  /// A product that is waited for, and those before it, are done. Where the tile lacks the call or the product, others
+  /// are looked at in that place.
   void wait_for_products(int i, int iteration) {
     std::size_t newest = 0;
     for (const Edge& edge : g_.edges) {
-      if (edge.dst != i || !edge.blocking || !mine(edge.src) || node(edge.src).scope != Scope::iteration) continue;
-      for (std::size_t p = 0; p < pending_.size(); ++p)
-        if (pending_[p] == std::pair{edge.src, iteration - edge.distance}) newest = std::max(newest, p + 1);
+      if (edge.dst != i || !edge.blocking || !mine(edge.src) || node(edge.src).scope != Scope::iteration ||
+          node(edge.src).async != Async::matrix)
+        continue;
+      const int of = iteration - edge.distance;
+      for (std::size_t p = 0; p < pending_.size(); ++p) {
+        const bool here = lacks(iteration) || lacks(of)
+                              ? in_place(pending_[p], edge.src, of, std::max(iteration, of) >= n_)
+                              : pending_[p] == std::pair{edge.src, of};
+        if (here) newest = std::max(newest, p + 1);
+      }
     }
     const std::int64_t issue = base() + t_.cycle[at(i)] + std::int64_t{iteration} * s_.ii;
-    observe(newest, in_loop_ ? std::min(issue, clock_) : issue);
+    if (newest > 0) observe(newest, in_loop_ ? std::min(issue, clock_) : issue);
+  }
+  /// The text would have `source` no earlier than this product; others wait for a slot that it reads, at the end of a
+  /// tile still in this one.
+  bool in_place(const Call& product, int source, int iteration, bool at_end) const {
+    const int later = iteration + s_.step_stage(source) - product.iteration - s_.step_stage(product.node);
+    if (later < 0 || (later == 0 && before(source, product.node))) return false;
+    for (const Edge& read : g_.edges) {
+      if (read.dst != product.node || read.value < 0 || mine(read.src) || product.iteration < read.distance) continue;
+      if (g_.values[at(read.value)].scope == Scope::iteration &&
+          (!at_end || product.iteration - read.distance + refilled(read.value) < n_))
+        return true;
+    }
+    return false;
+  }
+  /// The place of a value is filled so many iterations later, with it or with another one.
+  int refilled(int value) const {
+    for (const graph::Sharing& turns : graph::sharings(g_))
+      if (turns.every_iteration && (turns.first == value || turns.second == value)) return turns.first == value ? 0 : 1;
+    for (const Ring& ring : s_.rings)
+      if (ring.value == value) return ring.slots;
+    return n_;
   }
   /// A call that fills a slot again looks at this role's own reads of it first.
   void wait_for_own_reads(int i, int iteration) {

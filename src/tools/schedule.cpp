@@ -42,6 +42,7 @@
 #include "tools/documents.hpp"
 #include "tools/facts.hpp"
 #include "tools/input_file.hpp"
+#include "tools/limits.hpp"
 #include "tools/options.hpp"
 #include "tools/output_file.hpp"
 #include "tools/process.hpp"
@@ -73,6 +74,7 @@ struct Settings {
 struct Subject {
   std::string name, target;
   graph::Graph graph;
+  sched::Options options;  ///< with which it was made
   sched::Schedule schedule;
   std::optional<double> tflops;
   const arch::Arch* arch = nullptr;  ///< whose facts gave the costs; null: a graph brings its own
@@ -280,6 +282,7 @@ Subject of_op(const Settings& settings) {
                      (candidate.useful_flops / all_flops);
   subject.graph = candidate.graph;
   subject.schedule = std::move(choice.schedule);
+  subject.options = options_for(candidate, settings.options);
   return subject;
 }
 
@@ -331,6 +334,7 @@ Subject of_example(const Settings& settings) {
   Subject subject;
   subject.graph = find_example(settings);
   subject.name = subject.graph.name;
+  subject.options = settings.options;
   subject.schedule = sched::schedule(subject.graph, settings.options);
   return subject;
 }
@@ -346,7 +350,8 @@ Subject of_graph(const Settings& settings, std::ostream& err) {
   const arch::Arch* const arch = arch::find(given.machine.name);
   if (arch != nullptr && (arch->facts_file != nullptr || settings.show_facts)) subject.arch = arch;
   subject.name = one.name + (candidate.empty() ? "" : " as " + candidate);
-  subject.schedule = sched::schedule(subject.graph, sched::to_options(given.options));
+  subject.options = sched::to_options(given.options);
+  subject.schedule = sched::schedule(subject.graph, subject.options);
   return subject;
 }
 
@@ -368,6 +373,7 @@ void print(const Subject& subject, const Settings& settings, std::ostream& out) 
     return;
   }
   out << subject.name << " for " << subject.target << "\n" << sched::to_text(subject.graph, subject.schedule);
+  out << limits_line(subject.graph, subject.options, subject.schedule);
   if (subject.tflops) out << "predicted: " << static_cast<int>(*subject.tflops + 0.5) << " TFLOP/s\n";
   if (subject.arch != nullptr) print_facts(*subject.arch, settings.show_facts, out);
 }

@@ -112,7 +112,7 @@ class Model(unittest.TestCase):
         self.refused("scale is nan", seq_length=3, scale=float("nan"))
         self.refused("g_cu.shape[1] (Hv) is 1", seq_length=3, g_cu=Memory(tj.F32, [3, 1]).view())
         self.refused("chunk_o: max_sms is -1; allowed: 0, for all multiprocessors, or 1 and more", seq_length=3, max_sms=-1)
-        self.refused("chunk_o: num_stages is 5; allowed: 0 (as many as fit), 1 to 4", seq_length=3, num_stages=5)
+        self.refused("chunk_o: num_stages is 5; allowed: 0 (as many as fit), and of 1 to 4 those that fit", seq_length=3, num_stages=5)
         args = tj.ChunkIndicesArgs(reserved=1)
         self.assertEqual(LIBRARY.c.tj_run(self.runtime.handle, b"chunk_indices", ctypes.byref(args), None), tj.UNSUPPORTED)
         self.assertIn(b"args.reserved is 1", LIBRARY.c.tj_last_error())

@@ -67,7 +67,7 @@ class Graphs(unittest.TestCase):
         self.assertEqual((graph.schedule().ii, graph.instructions[1].fu, graph.edges[1].delta), (2, "TC", 1))
         self.refused("instructions[1].fu names the unit 'XU'", graphs.custom_kernel, "hopper", [instructions[0], {**instructions[1], "fu": "XU"}], edges)
         self.refused("edges[0].src is 'a', which no instruction is called", graphs.custom_kernel, "hopper", instructions, [{"src": "a", "dst": "mma", "delay": 1}])
-        self.refused("instructions[0] has the key 'fo'", graphs.custom_kernel, "hopper", [{"name": "a", "cycles": 1, "fo": "TC"}], [])
+        self.refused("graph 'custom': instructions[0] has the key 'fo'", graphs.custom_kernel, "hopper", [{"name": "a", "cycles": 1, "fo": "TC"}], [])
 
 
 if __name__ == "__main__":

@@ -51,9 +51,10 @@ class Sample(unittest.TestCase):
         done = self.run_sample("--output-dir", self.folder.name)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         for part in ("fa_hopper on hopper: 5 instructions, 5 edges", "II 4 (proven); units allow 4, recurrences 2", "one iteration takes 9 (proven), 3 in flight",
-                     "fa_blackwell on blackwell: 7 instructions, 7 edges", "role load, 1 warp:", "ring K: ", "own_kernel on its own machine: 4 instructions, 4 edges", "wrote 20 files"):
+                     "fa_blackwell on blackwell: 7 instructions, 7 edges", "role load, 1 warp:", "ring K: ", "own_kernel on its own machine: 4 instructions, 4 edges",
+                     "one_place on its own machine: 5 instructions, 5 edges", "ring o: 1 slot of 16384 bytes, in the place of q", "wrote 24 files"):
             self.assertIn(part, done.stdout)
-        self.assertEqual(sorted(os.listdir(self.folder.name)), sorted(f"{name}.{end}" for name in (*GRAPHS, "own_kernel") for end in ("json", "schedule.json", "svg", "trace.json")))
+        self.assertEqual(sorted(os.listdir(self.folder.name)), sorted(f"{name}.{end}" for name in (*GRAPHS, "own_kernel", "one_place") for end in ("json", "schedule.json", "svg", "trace.json")))
         for name in GRAPHS:
             picture = xml.etree.ElementTree.parse(os.path.join(self.folder.name, name + ".svg")).getroot()
             self.assertTrue(picture.tag.endswith("svg"))

@@ -1,125 +1,128 @@
-// Whether a tile ends: its roles' calls are run in the order of their text, without times, as long as one can go on.
+// Whether tiles end: the events of the emitted code are played without times, in the order of each role's text, as long
+// as one role can go on.
 //
-// Decides only whether all calls are made. Shares no code with the search for the period. Draws, turns and values of
-// once a tile are left out, so what it says waits for ever does so with them, too.
+// Decides only whether all events happen. Places that rings have in turns are left out, so what it says waits for ever
+// does so with them, too.
 #include "tile_ends.hpp"
 
 #include <algorithm>
 #include <cstddef>
+#include <map>
 #include <set>
+#include <tuple>
 #include <utility>
 #include <vector>
 
+#include "codegen/timeline.hpp"
 #include "support/index.hpp"
 
 namespace tj::test {
 namespace {
 
-using sched::Ring;
-using sched::Role;
-using sched::Schedule;
+using codegen::Event;
+using codegen::EventKind;
 using support::at;
-
-using graph::Async;
-using graph::Edge;
-using graph::Graph;
-using graph::Scope;
 
 class Run {
  public:
-  Run(const Graph& graph, const Schedule& schedule, int iterations) : g_(graph), s_(schedule) {
-    for (const Role& role : s_.roles) {
+  Run(const graph::Graph& graph, const sched::Schedule& schedule, int iterations, int tiles)
+      : g_(graph), s_(schedule), n_(iterations) {
+    for (int r = 0; r < static_cast<int>(s_.roles.size()); ++r) {
+      const codegen::Timeline timeline = codegen::simulate(g_, s_, r, n_);
       roles_.emplace_back();
-      int first = 0, last = 0;
-      std::vector<int> loop;
-      for (const int i : role.nodes)
-        if (loops(i)) {
-          first = loop.empty() ? s_.step_stage(i) : std::min(first, s_.step_stage(i));
-          last = loop.empty() ? s_.step_stage(i) : std::max(last, s_.step_stage(i));
-          loop.push_back(i);
-        }
-      for (int step = first; step < iterations + last; ++step)
-        for (const int i : loop)
-          if (const int of = step - s_.step_stage(i); of >= 0 && of < iterations) roles_.back().text.push_back({i, of});
+      for (int tile = 0; tile < tiles; ++tile) {
+        add(timeline.tile_begin, tile);
+        for (const auto& step : timeline.steps) add(step, tile);
+        add(timeline.tile_end, tile);
+      }
     }
-    for (const Edge& edge : g_.edges)
-      if (edge.blocking && product(edge.src) && loops(edge.dst) && role(edge.src) == role(edge.dst))
-        roles_[at(role(edge.src))].looks = true;
   }
 
-  /// Do all roles come to the end of their text?
   bool ends() {
     for (bool moved = true; moved;) {
       moved = false;
-      for (Program& each : roles_)
-        while (each.next < each.text.size() && go_on(each)) moved = true;
+      for (int r = 0; r < static_cast<int>(roles_.size()); ++r)
+        for (Text& each = roles_[at(r)]; each.next < each.events.size() && happens(r, each.events[each.next]);
+             moved = true)
+          ++each.next;
     }
-    return std::all_of(roles_.begin(), roles_.end(), [](const Program& each) { return each.next == each.text.size(); });
+    return std::all_of(roles_.begin(), roles_.end(), [](const Text& each) { return each.next == each.events.size(); });
   }
 
  private:
-  using Call = std::pair<int, int>;  ///< node, iteration
-  struct Program {
-    std::vector<Call> text, pending;  ///< products in order, until the role has looked at them
+  struct Text {
+    std::vector<std::pair<Event, int>> events;  ///< with their tiles
     std::size_t next = 0;
-    bool looks = false;
   };
-  bool loops(int i) const { return g_.nodes[at(i)].scope == Scope::iteration; }
-  bool product(int i) const { return g_.nodes[at(i)].async == Async::matrix && loops(i); }
-  int role(int i) const { return s_.role[at(i)]; }
-  int slots(int value) const {
-    for (const Ring& ring : s_.rings)
-      if (value >= 0 && ring.value == value && g_.values[at(value)].scope == Scope::iteration) return ring.slots;
-    return 0;
+  void add(const std::vector<Event>& events, int tile) {
+    for (const Event& event : events) roles_.back().events.emplace_back(event, tile);
+  }
+  /// The number of a filling since the first tile; -1 where the last iteration of none has left it.
+  int filling(int ring, int iteration, int tile) const {
+    if (g_.values[at(s_.rings[at(ring)].value)].scope != graph::Scope::iteration) return tile;
+    return n_ == 0 ? -1 : tile * n_ + (iteration < 0 ? n_ - 1 : iteration);
   }
 
-  /// The role makes its next call, where all that it waits for has happened.
-  bool go_on(Program& of) {
-    const auto [i, iteration] = of.text[of.next];
-    for (const Edge& edge : g_.edges) {
-      if (edge.dst == i && edge.blocking) look(of, {edge.src, iteration - edge.distance});
-      if (edge.src == i && role(edge.dst) == role(i) && slots(edge.value) > 0)
-        look(of, {edge.dst, iteration - slots(edge.value) + edge.distance});
+  /// Does the event of a role happen now? Then what follows from it does.
+  bool happens(int role, const std::pair<Event, int>& next) {
+    const auto& [event, tile] = next;
+    if (event.ring >= 0 && filling(event.ring, event.iteration, tile) < 0) return true;  // of a tile without iterations
+    switch (event.kind) {
+      case EventKind::wait_full:
+        return full_.count({event.ring, filling(event.ring, event.iteration, tile)}) != 0;
+      case EventKind::wait_empty:
+        return is_empty(event.ring, filling(event.ring, event.iteration, tile));
+      case EventKind::publish:
+      case EventKind::publish_copies:
+      case EventKind::unit_publish:
+        full_.insert({event.ring, filling(event.ring, event.iteration, tile)});
+        return true;
+      case EventKind::expect_full:  // the copies that follow say so themselves
+        full_.insert({event.ring, filling(event.ring, event.iteration, tile)});
+        return true;
+      case EventKind::release:
+      case EventKind::unit_release:
+        handed_back_.insert({event.ring, role, filling(event.ring, event.iteration, tile)});
+        return true;
+      case EventKind::order_wait:
+        return has_turn(event.order, role);
+      case EventKind::order_arrive:
+        ++arrived_[{event.order, role}];
+        return true;
+      default:
+        return true;
     }
-    for (const Edge& edge : g_.edges) {
-      if (edge.dst == i && loops(edge.src) && edge.distance <= iteration &&
-          issued_.count({edge.src, iteration - edge.distance}) == 0)
-        return false;
-      const int before = iteration - slots(edge.value);
-      if (edge.src != i || slots(edge.value) == 0 || before < 0 || !loops(edge.dst)) continue;
-      if (role(edge.dst) == role(i) && !s_.mixed_roles) continue;
-      const Call read{edge.dst, before + edge.distance};
-      const bool comes = std::find(of_role(edge.dst).begin(), of_role(edge.dst).end(), read) != of_role(edge.dst).end();
-      if (comes && done_.count(read) == 0) return false;
-    }
-    issued_.insert({i, iteration});
-    if (product(i) && of.looks)
-      of.pending.push_back({i, iteration});
-    else
-      done_.insert({i, iteration});
-    if (++of.next == of.text.size() && !of.pending.empty()) look(of, of.pending.back());
+  }
+  bool is_empty(int ring, int of) const {
+    const sched::Ring& which = s_.rings[at(ring)];
+    return of < which.slots || std::all_of(
+                                   which.consumer_roles.begin(), which.consumer_roles.end(),
+                                   [&](int role) { return handed_back_.count({ring, role, of - which.slots}) != 0; });
+  }
+  /// The role before it has arrived once more than this one has taken its turn; the first role has a turn ahead.
+  bool has_turn(int order, int role) {
+    const auto& roles = s_.order_barriers[at(order)].roles;
+    const auto place = std::find(roles.begin(), roles.end(), role);
+    const int ahead = place == roles.begin() ? 1 : 0, before = ahead == 1 ? roles.back() : *(place - 1);
+    int& taken = taken_[{order, role}];
+    if (arrived_[{order, before}] + ahead <= taken) return false;
+    ++taken;
     return true;
   }
-  const std::vector<Call>& of_role(int i) const { return roles_[at(role(i))].text; }
 
-  /// This product and those before it are done.
-  void look(Program& of, const Call& call) {
-    const auto found = std::find(of.pending.begin(), of.pending.end(), call);
-    if (found == of.pending.end()) return;
-    done_.insert(of.pending.begin(), found + 1);
-    of.pending.erase(of.pending.begin(), found + 1);
-  }
-
-  const Graph& g_;
-  const Schedule& s_;
-  std::vector<Program> roles_;
-  std::set<Call> issued_, done_;
+  const graph::Graph& g_;
+  const sched::Schedule& s_;
+  const int n_;
+  std::vector<Text> roles_;
+  std::set<std::pair<int, int>> full_;                  ///< ring, filling
+  std::set<std::tuple<int, int, int>> handed_back_;     ///< ring, role, filling
+  std::map<std::pair<int, int>, int> arrived_, taken_;  ///< order barrier, role
 };
 
 }  // namespace
 
-bool tile_ends(const Graph& graph, const Schedule& schedule, int iterations) {
-  return Run(graph, schedule, iterations).ends();
+bool tiles_end(const graph::Graph& graph, const sched::Schedule& schedule, int iterations, int tiles) {
+  return Run(graph, schedule, iterations, tiles).ends();
 }
 
 }  // namespace tj::test

@@ -1,4 +1,4 @@
-// Whether a tile ends, for tests of tiles.
+// Whether tiles end, for tests of tiles.
 #pragma once
 
 #include "graph/graph.hpp"
@@ -6,8 +6,8 @@
 
 namespace tj::test {
 
-/// Does a tile of so many iterations end? Its roles are run without times, in the order of their text, as long as one
-/// of them can go on.
-bool tile_ends(const graph::Graph& graph, const sched::Schedule& schedule, int iterations);
+/// Do so many tiles of so many iterations end, one after another? The events of the emitted code are played without
+/// times, in the order of each role's text, as long as one role can go on.
+bool tiles_end(const graph::Graph& graph, const sched::Schedule& schedule, int iterations, int tiles);
 
 }  // namespace tj::test

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -146,6 +147,55 @@ inline graph::Graph late_look(std::uint64_t seed, int cycles) {
   make.edge(first, second, 0, false, -1);
   make.graph.edges.back().delay += make.random.between(0, 4 * cycles);
   make.edge(second, second, make.random.between(1, 2), true, -1);
+  return make.graph;
+}
+
+/// A role of two or three products, one or two waits for them by a product or by arithmetic, over up to four
+/// iterations. A copy fills what they read, perhaps of the iteration before; perhaps another role reads it, too.
+inline graph::Graph late_looks(std::uint64_t seed, int cycles) {
+  using graph::Async;
+  using graph::Scope;
+  TileGraphMaker make(seed, cycles);
+  Random& random = make.random;
+  const auto ring = [&](const std::string& name) {
+    const int value = make.value(name, Scope::iteration, 1);
+    make.graph.values.back().max_slots = 8;
+    return value;
+  };
+  const int loads[] = {make.add("load_k", Scope::iteration, Async::copy, 0),
+                       make.add("load_v", Scope::iteration, Async::copy, 0)};
+  const int values[] = {ring("k"), ring("v")}, distances[] = {random.chance(25) ? 1 : 0, random.chance(25) ? 1 : 0};
+  for (const int load : loads) {
+    make.graph.nodes[static_cast<std::size_t>(load)].latency = random.between(1, cycles);
+    make.hold(load, 2);
+  }
+  const int products = random.between(2, 3);
+  for (int p = 0; p < products; ++p) {
+    const int product = make.add("product" + std::to_string(p), Scope::iteration, Async::matrix, 0);
+    make.hold(product, 0);
+    for (int v = 0; v < 2; ++v)
+      if (p == v || random.chance(20)) make.edge(loads[v], product, distances[v], false, values[v]);
+    if (p == 0 || random.chance(30)) continue;
+    make.edge(product - 1, product, 0, false, -1);
+    make.graph.edges.back().delay += random.between(0, 4 * cycles);
+  }
+  const int first = loads[1] + 1;
+  const int waits = random.between(1, 2);
+  for (int w = 0; w < waits; ++w) {
+    const int product = first + random.between(0, products - 1);
+    if (random.chance(50)) {
+      make.edge(product, first + random.between(0, products - 1), random.between(1, 2), true, -1);
+      continue;
+    }
+    const int head = make.add("head" + std::to_string(w), Scope::iteration, Async::none, 0);
+    make.hold(head, 1);
+    make.edge(product, head, random.between(0, 4), true, -1);
+    if (random.chance(50)) make.edge(head, first + random.between(0, products - 1), random.between(1, 2), false, -1);
+  }
+  if (!random.chance(40)) return make.graph;
+  const int other = make.add("other", Scope::iteration, Async::none, 1);
+  make.hold(other, 1);
+  make.edge(loads[0], other, random.between(0, 1), false, values[0]);
   return make.graph;
 }
 

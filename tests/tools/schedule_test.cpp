@@ -37,6 +37,14 @@ TEST_CASE("an op as JSON") {
   CHECK(json["predicted_tflops"].get<double>() > 0);
 }
 
+TEST_CASE("a refusal of two numbers of blocks is told once") {
+  const ToolRun result =
+      run_schedule({"--op", "fmha", "--target", "gfx90a", "--head-dim", "192", "--tile", "64x64", "--causal", "false"});
+  CHECK(result.code == 1);
+  CHECK(has(result.err, "the rings need at least 68096 bytes of SMEM, machine 'gfx90a' has 65536"));
+  CHECK_MESSAGE(!has(result.err, "32768"), result.err);
+}
+
 TEST_CASE("a flag without a value is true, and stage limits reach the scheduler") {
   const ToolRun result = run_schedule({"--op", "fmha", "--target", "model:sm_90a", "--head-dim", "128", "--causal",
                                        "--dtype", "bf16", "--max-stages", "1", "--json"});
@@ -65,6 +73,8 @@ TEST_CASE("rungs of the ladder are shown as they are constrained") {
     CHECK(tile["periods"][tile["n0"].get<int>()] == tile["n0"].get<int>() * ii + tile["c"].get<int>());
     CHECK(tile["overlaps"].size() == json["roles"].size());
   }
+  const ToolRun text = run_schedule({"--op", "gemm", "--target", "sm_90a", "--rung", "v7"});
+  CHECK_MESSAGE(has(text.out, "\nlimits: II "), text.out);  // its certificate names none
   const ToolRun unknown = run_schedule({"--op", "gemm", "--rung", "v0"});
   CHECK(unknown.code == 2);
   CHECK(has(unknown.err, "--rung is 'v0'; allowed are none, v1"));

@@ -136,7 +136,8 @@ void check_shapes(const Named& q, const Named& k, const Named& v, const Named& h
 void check_stages(int stages) {
   if (stages < 0 || stages > kMostChunkOStages)
     refuse(kOp, Code::invalid_argument,
-           cat("num_stages is ", stages, "; allowed: 0 (as many as fit), 1 to ", kMostChunkOStages));
+           cat("num_stages is ", stages, "; allowed: 0 (as many as fit), and of 1 to ", kMostChunkOStages,
+               " those that fit the shared memory of the target's blocks"));
 }
 
 }  // namespace

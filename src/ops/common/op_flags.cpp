@@ -74,8 +74,10 @@ std::string joined(const std::vector<std::string>& words) {
   return text;
 }
 
-void check_flags(std::string_view op, const Flags& flags, const std::vector<FlagChoice>& choices) {
-  std::vector<std::string> names, bare;
+void check_flags(std::string_view op, const Flags& flags, const std::vector<FlagChoice>& choices,
+                 const std::vector<std::string>& sizes) {
+  std::vector<std::string> names, bare = sizes, of_sizes;
+  for (const std::string& size : sizes) of_sizes.push_back("--" + size);
   for (const FlagChoice& choice : choices) {
     bare.emplace_back(choice.name);
     names.push_back("--" + bare.back());
@@ -88,7 +90,8 @@ void check_flags(std::string_view op, const Flags& flags, const std::vector<Flag
     if (std::none_of(choices.begin(), choices.end(),
                      [&](const FlagChoice& choice) { return flag.first == choice.name; }))
       fail(Stage::argument, Code::invalid_argument,
-           cat("--", shown(flag.first), " means nothing to ", op, "; allowed are ", joined(names), near(flag.first)));
+           cat("--", shown(flag.first), " means nothing to ", op, "; allowed are ", joined(names),
+               of_sizes.empty() ? "" : ", and sizes: ", joined(of_sizes), near(flag.first)));
 }
 
 std::vector<std::string> values_of(const Flags& flags, const FlagChoice& choice) {

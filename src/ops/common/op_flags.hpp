@@ -40,8 +40,10 @@ struct FlagChoice {
 /// "a, b, c".
 std::string joined(const std::vector<std::string>& words);
 
-/// Throws tj::Error(argument) naming a flag that is none of the choices.
-void check_flags(std::string_view op, const Flags& flags, const std::vector<FlagChoice>& choices);
+/// Throws tj::Error(argument) naming a flag that is none of the choices. `sizes`: flags that the op takes besides, on
+/// other ways.
+void check_flags(std::string_view op, const Flags& flags, const std::vector<FlagChoice>& choices,
+                 const std::vector<std::string>& sizes = {});
 
 /// The values that a flag was given, else its defaults; "both" is false, then true. Throws tj::Error(argument) naming
 /// flag, value and what is allowed.

@@ -147,6 +147,9 @@ std::vector<GemmKernel> combinations_of(const char* op, Flags flags, const std::
 }  // namespace
 
 std::vector<GemmKernel> gemm_combinations(const Flags& flags) {
+  Flags own = flags;
+  take_end_text(own);
+  check_flags("gemm", own, gemm_flag_choices(), {"m", "n", "k", "batch", "sizes"});
   return combinations_of("gemm", flags, gemm_flag_choices());
 }
 std::vector<GemmKernel> grouped_gemm_combinations(const Flags& flags) {

@@ -288,7 +288,7 @@ class Schedule:
     cycles of edges (RecMII). proven_ii, proven_length; certificate says why. stages: iterations in flight. joint: roles and cycles are from
     one search; search_nodes: that it visited. candidate: the form of the graph that was taken, or None. ranges: "peeled" or "guarded" where a
     node has a variant, else None. tile: how tiles follow each other, None where the graph has more than 128 instructions or a
-    tile's first iterations cannot keep the interval. nodes, roles, rings, turns, units: as the classes of this module.
+    tile's last iterations cannot keep the interval. nodes, roles, rings, turns, units: as the classes of this module.
     """
 
     def __init__(self, graph: str, options: str):

@@ -80,34 +80,81 @@ std::vector<TileRules::Wait> TileRules::waits_of(int of) const {
   return waits;
 }
 
+/// Is what the product reads filled by another role? At the end of a tile: again in this tile.
+bool TileRules::hands_back(int product, int iteration, bool at_end) const {
+  return std::any_of(graph_.edges.begin(), graph_.edges.end(), [&](const Edge& read) {
+    if (read.dst != product || read.value < 0 || role(read.src) == role(product) || iteration < read.distance ||
+        graph_.values[at(read.value)].scope != Scope::iteration)
+      return false;
+    int again = iteration - read.distance + slots_of(read.value);
+    for (const graph::Sharing& sharing : graph::sharings(graph_))
+      if (sharing.every_iteration && (read.value == sharing.first || read.value == sharing.second))
+        again = iteration - read.distance + (read.value == sharing.first ? 0 : 1);
+    return !at_end || again < n_;
+  });
+}
+
+/// Where the loop's schedule has the look of a wait that sees an instance of a product. The text has it, too, where the
+/// tile lacks an iteration that it is for, if anybody gains by that.
+bool TileRules::looks(const Wait& wait, int product, int iteration, Instance& waiter) const {
+  const std::int64_t since = cycle(product) - cycle(wait.product);
+  const std::int64_t younger = wait.product == product ? 0 : since > 0 ? (since + ii() - 1) / ii() : -(-since / ii());
+  const std::vector<int> loop = part(role(product), Scope::iteration);
+  int last = stage(product);
+  for (const int other : loop) last = std::max(last, stage(other));
+  const auto at_end = [&](std::int64_t awaited) { return awaited >= n_ || awaited + wait.distance >= n_; };
+  std::int64_t awaited = iteration + younger;
+  const bool lacks = awaited < 0 || awaited + wait.distance < 0 || at_end(awaited);
+  if (lacks && !hands_back(product, iteration, at_end(awaited))) {
+    awaited = std::max<std::int64_t>({0, awaited, -wait.distance});
+    if (at_end(awaited)) return false;
+  }
+  waiter = {wait.by, static_cast<int>(awaited + wait.distance)};
+  return waiter.iteration + stage(wait.by) < n_ + last;  // no step comes behind
+}
+
+std::int64_t TileRules::returns_of(int index) const {
+  const std::vector<int> loop = part(role(index), Scope::iteration);
+  return returns(loop, static_cast<std::size_t>(std::find(loop.begin(), loop.end(), index) - loop.begin()));
+}
+
 /// A role looks for the end of a product where a node waits for it or for a younger one. The wait begins when the node
 /// before that one is done.
 TileRules::Look TileRules::look_at(int product, int iteration) const {
   Look first;
   for (const Wait& wait : waits_of(role(product))) {
-    const std::int64_t since = cycle(product) - cycle(wait.product);
-    const std::int64_t younger = wait.product == product ? 0 : since > 0 ? (since + ii() - 1) / ii() : -(-since / ii());
-    const std::int64_t awaited = std::max<std::int64_t>({0, iteration + younger, -wait.distance}),
-                       waiter = awaited + wait.distance;
-    if (awaited >= n_ || waiter >= n_) continue;
-    const std::int64_t waits = cycle(wait.by) + waiter * ii();
-    const Instance previous = before(wait.by, static_cast<int>(waiter));
+    Instance waiter;
+    if (!looks(wait, product, iteration, waiter)) continue;
+    const std::int64_t waits = cycle(wait.by) + std::int64_t{waiter.iteration} * ii();
+    const Instance previous = before(wait.by, waiter.iteration);
     const bool any = previous.node >= 0;
     const std::int64_t issued = any ? cycle(previous.node) + previous.iteration * ii() : waits;
-    const std::int64_t rest = any ? std::min<std::int64_t>(node(previous.node).cycles, waits - issued) : 0;
+    const std::int64_t rest = any ? std::min(returns_of(previous.node), waits - issued) : 0;
     if (first.waiter.node >= 0 && issued + rest >= first.cycle) continue;
-    first = {{wait.by, static_cast<int>(waiter)},
-             any ? Moment{previous.node, previous.iteration * ii() + rest} : Moment{wait.by, waiter * ii()},
+    first = {waiter,
+             any ? Moment{previous.node, previous.iteration * ii() + rest} : Moment{wait.by, waiter.iteration * ii()},
              issued + rest};
   }
   return first;
+}
+
+/// The role looks at all that is under way behind its loop. Then it waits for what the last iteration leaves in a ring,
+/// whose filling may wait for that look.
+std::vector<TileRules::Moment> TileRules::after_loop(int of) const {
+  const bool waits = std::any_of(graph_.edges.begin(), graph_.edges.end(), [&](const Edge& edge) {
+    return edge.value >= 0 && edge.distance > 0 && role(edge.dst) == of && role(edge.src) != of;
+  });
+  if (!waits || n_ == 0) return {{events_.loop_end(of), 0}};
+  std::vector<Moment> all;
+  for (const int index : part(of, Scope::iteration)) all.push_back({index, (n_ - 1) * ii() + seen_after(node(index))});
+  return all;
 }
 
 std::vector<TileRules::Moment> TileRules::looked(int product, int iteration) const {
   const Moment done{product, iteration * ii() + node(product).latency};
   if (waits_of(role(product)).empty()) return {done};  // as rings count it; no code is emitted for such a role
   const Look look = look_at(product, iteration);
-  if (look.waiter.node < 0) return {{events_.loop_end(role(product)), 0}};
+  if (look.waiter.node < 0) return after_loop(role(product));
   return {look.begins, done};
 }
 
@@ -122,7 +169,7 @@ std::vector<TileRules::Moment> TileRules::released(const Edge& read, int filling
   if (node(reader).async == Async::matrix) return looked(reader, iteration);
   if (node(reader).async != Async::store || slots == 1) return {done};
   const Instance next = next_store(reader, iteration);
-  if (next.node < 0) return {{end, 0}};
+  if (next.node < 0) return after_loop(role(reader));
   return {done, {next.node, next.iteration * ii() + node(next.node).cycles}};
 }
 
@@ -167,8 +214,9 @@ std::vector<TileRules::Moment> TileRules::released_by(int value, int by) const {
     // Behind the call of the node that waits for it, or behind its own.
     const Instance seen =
         node(reader).async == Async::matrix ? look_at(reader, n_ - 1).waiter : Instance{reader, n_ - 1};
-    all.push_back(seen.node < 0 ? Moment{events_.loop_end(by), 0}
-                                : Moment{seen.node, seen.iteration * ii() + node(seen.node).cycles});
+    const bool called = seen.node >= 0 && seen.iteration >= 0 && seen.iteration < n_;
+    all.push_back(!called ? Moment{events_.loop_end(by), 0}
+                          : Moment{seen.node, seen.iteration * ii() + node(seen.node).cycles});
   }
   if (!early) {
     all.push_back({events_.loop_end(by), 0});

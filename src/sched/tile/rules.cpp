@@ -77,6 +77,11 @@ void TileRules::rule(const Rule& added) {
 }
 
 // ---- roles ----------------------------------------------------------------------------------------------------------
+/// The role knows that a call of the loop is done so many cycles after its issue, where nothing else holds it up.
+std::int64_t TileRules::seen_after(const graph::Node& node) {
+  return observed(node) ? std::max<std::int64_t>(busy(node), node.latency) : busy(node);
+}
+
 void TileRules::order_of_role(int role) {
   const int enter = events_.enter(role), begin = events_.loop_begin(role), end = events_.loop_end(role),
             leave = events_.leave(role);
@@ -93,9 +98,7 @@ void TileRules::order_of_role(int role) {
     order_of_loop(loop);
     for (const int index : loop) {
       rule(begin, index, 0, 0, Why::order);
-      const std::int64_t after =
-          observed(node(index)) ? std::max<std::int64_t>(busy(node(index)), node(index).latency) : busy(node(index));
-      rule(index, end, (n_ - 1) * ii() + after, 0, Why::loop);
+      rule(index, end, (n_ - 1) * ii() + seen_after(node(index)), 0, Why::loop);
     }
   }
   last = {end, 0};

@@ -123,7 +123,12 @@ class TileRules {
   std::vector<Moment> released_by(int value, int by) const;
   std::vector<Moment> read_at_end(int reader) const;
   std::vector<Wait> waits_of(int of) const;
+  bool hands_back(int product, int iteration, bool at_end) const;
+  bool looks(const Wait& wait, int product, int iteration, Instance& waiter) const;
   Look look_at(int product, int iteration) const;
+  std::int64_t returns_of(int index) const;
+  static std::int64_t seen_after(const graph::Node& node);
+  std::vector<Moment> after_loop(int of) const;
   std::vector<Moment> looked(int product, int iteration) const;
   Instance before(int index, int iteration) const;
   Instance next_store(int index, int iteration) const;

@@ -105,7 +105,8 @@ TEST_CASE("stages that are asked for are slots of all rings that copies fill; wh
       CHECK(error.message.find("chunk_o: num_stages is 3; allowed on ") == 0);
       CHECK(error.message.find("bytes of shared memory: 0 (as many as fit), 1, 2") != std::string::npos);
     }
-  refuses([](ChunkOArgs& a) { a.num_stages = -1; }, {"num_stages is -1", "0 (as many as fit), 1 to 4"});
+  refuses([](ChunkOArgs& a) { a.num_stages = -1; },
+          {"num_stages is -1", "0 (as many as fit), and of 1 to 4 those that fit"});
   refuses([](ChunkOArgs& a) { a.num_stages = 5; }, {"num_stages is 5", "1 to 4"});
   ChunkOConfig config;
   config.num_stages = 9;
