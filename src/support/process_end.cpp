@@ -40,6 +40,7 @@ constinit std::atomic<int> ender{0};  ///< the thread that ends the process
 // This thread's, which would wait for itself; whether it is in exit(). A forked child has the forking thread's.
 thread_local constinit int own = 0;
 thread_local constinit bool ends_here = false;
+thread_local constinit bool known = false;  ///< at_thread_exit() stands in the list of what the thread's end calls
 thread_local constinit IfExitComes* newest = nullptr;
 thread_local constinit HeldTurn* newest_turn = nullptr;
 
@@ -124,19 +125,24 @@ bool in_exit() noexcept {
 
 /// exit() calls this before all handlers, in the thread that ends the process. The wait stands here, as a handler that
 /// a library registers meanwhile would run before ours. Calls go on as before where there is nothing to wait for, until
-/// a handler of ours comes. A second thread stays all the same.
+/// a handler of ours comes. A second thread stays all the same. At a thread's own end, objects that are destroyed
+/// behind this may call the library, and exit().
 void at_thread_exit(void*) {
+  known = false;
   if (!in_exit()) return;
   if (!take_end()) stay();
   if (newest != nullptr || under_way.load() > own) at_end();
 }
 
-void know_this_thread() noexcept {
-  thread_local constinit bool known = false;
-  if (known) [[likely]]
-    return;
+void be_first_in_exit() noexcept {
   known = true;
   at_thread_end(&at_thread_exit, nullptr);
+}
+
+void know_this_thread() noexcept {
+  if (known) [[likely]]
+    return;
+  be_first_in_exit();
 }
 
 /// A child waits for no thread of its parent, and it has not begun to end unless this very thread is in exit().
@@ -256,6 +262,10 @@ IfExitComes::IfExitComes(FunctionRef<void()> gone) noexcept : gone_(gone), older
 }
 
 IfExitComes::~IfExitComes() { newest = older_; }
+
+void IfExitComes::in_users_function() noexcept {
+  if (newest != nullptr) be_first_in_exit();
+}
 
 void IfExitComes::call_all() noexcept {
   while (newest != nullptr) {

@@ -93,6 +93,10 @@ class IfExitComes {
   IfExitComes& operator=(const IfExitComes&) = delete;
   /// Calls all of the calling thread's.
   static void call_all() noexcept;
+  /// For before a function of the user's is called. exit() destroys what is local to the thread, the newest first, and
+  /// such an object may wait for another thread. So `gone` is to come before those that are there by now. It takes a
+  /// few bytes until the thread ends, where the thread has any of these.
+  static void in_users_function() noexcept;
 
  private:
   const FunctionRef<void()> gone_;
