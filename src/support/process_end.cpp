@@ -15,6 +15,7 @@
 #include <cstdlib>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <set>
 #include <string>
 #include <thread>
@@ -32,7 +33,7 @@ namespace {
 constexpr std::chrono::seconds kTime{10}, kMoreTime{50};
 
 // State of the whole process.
-constinit std::atomic<bool> ending{false}, late{false};
+constinit std::atomic<bool> ending{false}, late{false}, handlers_left_out{false};
 constinit std::atomic<int> under_way{0};
 constinit std::atomic<std::uint32_t> ended_forebear{0};
 constinit Bell ended;
@@ -40,6 +41,7 @@ constinit std::atomic<int> ender{0};  ///< the thread that ends the process
 // This thread's, which would wait for itself; whether it is in exit(). A forked child has the forking thread's.
 thread_local constinit int own = 0;
 thread_local constinit bool ends_here = false;
+thread_local constinit std::optional<int> ends_with;  ///< the status of exit(), once a handler was told
 thread_local constinit bool known = false;  ///< at_thread_exit() stands in the list of what the thread's end calls
 thread_local constinit IfExitComes* newest = nullptr;
 thread_local constinit HeldTurn* newest_turn = nullptr;
@@ -89,6 +91,11 @@ void at_end() {
   late.store(true);
   end_processes();
   wait_for_others(kMoreTime);
+}
+
+void at_end_with(int status, void*) {
+  ends_with = status;
+  at_end();
 }
 
 /// The place of the C library's exit(), found once. Who looks for it later takes no lock of the loader's.
@@ -175,7 +182,7 @@ void run_at_end(void* handler) {
   auto* const kept = static_cast<Handler*>(handler);
   const Handler each = *kept;
   delete kept;  // a list of handlers calls each of them once
-  each.run(each.argument);
+  if (!handlers_left_out.load()) each.run(each.argument);
 }
 
 /// The function stands in for __cxa_atexit(), which atexit() and destructors of static objects come to.
@@ -202,7 +209,7 @@ std::uint32_t ended_generation() noexcept { return ended_forebear.load(); }
 /// second.
 void end_first() noexcept {
   const NoFork whole;
-  for (int i = 0; i < 2; ++i) std::atexit(&at_end);
+  for (int i = 0; i < 2; ++i) ::on_exit(&at_end_with, nullptr);
 }
 
 void end_first(const char* what) {
@@ -215,6 +222,11 @@ void end_first(const char* what) {
 
 bool end_first_in(const void* inside) noexcept {
   return lead_calls(inside, "__cxa_atexit", reinterpret_cast<void*>(&register_handler));
+}
+void leave_out_handlers() noexcept { handlers_left_out.store(true); }
+
+void leave_handler() noexcept {
+  if (ends_here && ends_with) std::exit(*ends_with);
 }
 
 EndFirstAgain::EndFirstAgain() noexcept : generation_(process_generation()) {
