@@ -94,6 +94,7 @@ RemoteAnswer RemoteLayer::ask(const char* function, const std::shared_ptr<Call>&
     std::string thrown;
     const auto gone = [&call] { call->end(RemoteAnswer::failed, "it calls exit()"); };
     const support::IfExitComes if_exit_comes(gone);
+    support::IfExitComes::in_users_function();
     try {
       if (!call->given_up.load()) answer = work(*functions, *call);
     } catch (const std::exception& error) {

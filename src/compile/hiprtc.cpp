@@ -89,6 +89,7 @@ Api open_api(const LibrarySearch& search, std::string_view arch) {
   library.get(api.code, "hiprtcGetCode");
   library.get(api.log_size, "hiprtcGetProgramLogSize");
   library.get(api.log, "hiprtcGetProgramLog");
+  let_children_end(reinterpret_cast<const void*>(api.compile));
   api.version = read_version(api);
   return api;
 }

@@ -100,6 +100,7 @@ Api open_api(const LibrarySearch& search) {
   library.find(api.set_callback, "nvrtcSetFlowCallback");
   support::end_first_in(reinterpret_cast<const void*>(api.compile));
   keep_programs_signals(reinterpret_cast<const void*>(api.compile));
+  let_children_end(reinterpret_cast<const void*>(api.compile));
   api.check(api.version(&api.major, &api.minor), "Version");
   int count = 0;
   api.check(api.arch_count(&count), "GetNumSupportedArchs");

@@ -1,8 +1,11 @@
 // The libraries of compilers: opened, and kept open.
 #include "compile/runtime_library.hpp"
 
+#include <pthread.h>
+
 #include <array>
 #include <atomic>
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -10,6 +13,7 @@
 
 #include "support/fail.hpp"
 #include "support/fork_safe.hpp"
+#include "support/imported_calls.hpp"
 #include "support/installations.hpp"
 #include "support/process_end.hpp"
 
@@ -28,14 +32,30 @@ struct Calls {
   std::atomic<std::uint32_t> first_in{0};  ///< the generation of the process that made the first call; 0: none
 };
 constinit std::array<Calls, kLibraries> calls_of{};
+constinit std::atomic<bool> is_cut_off{false};  ///< of any library
 /// This thread's. The forking thread takes them along: it may fork in a signal's handler.
 thread_local constinit std::array<int, kLibraries> own_calls{};
 
 void begin_child() {
   for (std::size_t i = 0; i < kLibraries; ++i) {
-    if (calls_of[i].under_way.load() > own_calls[i]) calls_of[i].cut_off.store(true);
+    if (calls_of[i].under_way.load() > own_calls[i]) {
+      calls_of[i].cut_off.store(true);
+      is_cut_off.store(true);
+      support::leave_out_handlers();
+    }
     calls_of[i].under_way.store(own_calls[i]);
   }
+}
+
+/// Stands in for pthread_mutex_lock(), which handlers of constructors come to. These were there before any call could
+/// be led elsewhere.
+int lock_or_leave(pthread_mutex_t* mutex) {
+  if (!is_cut_off.load(std::memory_order_relaxed)) [[likely]]
+    return ::pthread_mutex_lock(mutex);
+  const int error = ::pthread_mutex_trylock(mutex);
+  if (error != EBUSY) return error;
+  support::leave_handler();
+  return ::pthread_mutex_lock(mutex);
 }
 
 /// Before anything can be counted: a count that a child keeps would never fall.
@@ -91,6 +111,10 @@ void RuntimeLibrary::fail_symbol(const char* name) const {
   support::fail(Stage::compile, Code::not_found,
                 support::cat("symbol ", name, " is missing in ", path,
                              "; the library is damaged or of a version that is not supported: install another one"));
+}
+
+void let_children_end(const void* inside) noexcept {
+  support::lead_calls(inside, "pthread_mutex_lock", reinterpret_cast<void*>(&lock_or_leave));
 }
 
 RuntimeLibrary open_found(const LibrarySearch& search, const std::string& advice,

@@ -41,6 +41,7 @@ enum class CompilerLibrary { nvrtc, hiprtc };
 /// A call into such a library, which its exit handlers wait for. NVRTC 13 registers five of them in its first compiles.
 /// A child that was forked beside another thread's call has the library's locks as that thread left them: there each
 /// call is refused, as it would wait for ever or take half a list for a whole one. A child's own children inherit that.
+/// Its exit() runs no handler of the library's that wants such a lock (let_children_end()).
 class LibraryCall {
  public:
   /// Throws tj::Error(compile, io) when the process is ending, and in such a child.
@@ -64,6 +65,9 @@ class LibraryCall {
   support::BeforeEnd before_end_;
   std::optional<support::EndFirstAgain> again_;
 };
+
+/// Has exit() in such a child leave out handlers of the library with this address, as far as its locks are taken there.
+void let_children_end(const void* inside) noexcept;
 
 /// Opens what find_library() finds, after `before` was called with its path. `advice` ends the message of the error.
 /// Throws tj::Error(compile, not_found) with every place that was searched, or with the loader's reason.

@@ -15,6 +15,7 @@
 
 #include "support/atomic_file.hpp"
 #include "support/fork_safe.hpp"
+#include "support/process_end.hpp"
 #include "support/text.hpp"
 #include "support/uncancelled.hpp"
 
@@ -57,7 +58,10 @@ void Log::operator()(LogLevel level, std::string_view message) const {
   const Uncancelled whole;
   try {
     const std::string line = one_line(message);
-    if (sink_) return sink_(level, line);
+    if (sink_) {
+      IfExitComes::in_users_function();
+      return sink_(level, line);
+    }
     const spdlog::memory_buf_t text = formatted(level, line);
     [[maybe_unused]] const int error = write_all(STDERR_FILENO, {text.data(), text.size()});
   } catch (abi::__forced_unwind&) {  // the thread ends in the sink

@@ -213,16 +213,30 @@ PrivateDirectory::~PrivateDirectory() {
   live().paths.erase(path_);  // only now: a process that ends in between removes the rest
 }
 
-std::string PrivateDirectory::write(const std::string& name, std::string_view text) const {
-  const fs::path path = fs::path(path_) / name;
-  // Makes folders below ours only. Ours may be gone with the process's end, and must not come back without its mark.
-  fs::path folder = path_;
-  for (const fs::path& part : fs::path(name).parent_path()) {
+namespace {
+
+/// Makes folders below a private one, and a file there, in one step as seen by the process's end: nothing is made in a
+/// folder that is being removed. It may lack its mark already. error: an errno, or 0.
+FileDescriptor make_file(const std::string& directory, const fs::path& name, int& error) {
+  const std::lock_guard lock(live().mutex);
+  if (live().ended) fail(Stage::compile, Code::io, std::string(kProcessIsEnding));
+  fs::path folder = directory;
+  for (const fs::path& part : name.parent_path()) {
     std::error_code failed;
     fs::create_directory(folder /= part, failed);
   }
-  const FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600));
-  const int error = file ? write_all(file.get(), text) : errno;
+  FileDescriptor file(::open((directory / name).c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600));
+  error = file ? 0 : errno;
+  return file;
+}
+
+}  // namespace
+
+std::string PrivateDirectory::write(const std::string& name, std::string_view text) const {
+  const fs::path path = fs::path(path_) / name;
+  int error = 0;
+  const FileDescriptor file = make_file(path_, name, error);
+  if (file) error = write_all(file.get(), text);
   if (error == 0) return path.string();
   if (all_were_removed()) fail(Stage::compile, Code::io, std::string(kProcessIsEnding));
   fail(Stage::compile, Code::io,

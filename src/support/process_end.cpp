@@ -15,6 +15,7 @@
 #include <cstdlib>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <set>
 #include <string>
 #include <thread>
@@ -32,7 +33,7 @@ namespace {
 constexpr std::chrono::seconds kTime{10}, kMoreTime{50};
 
 // State of the whole process.
-constinit std::atomic<bool> ending{false}, late{false};
+constinit std::atomic<bool> ending{false}, late{false}, handlers_left_out{false};
 constinit std::atomic<int> under_way{0};
 constinit std::atomic<std::uint32_t> ended_forebear{0};
 constinit Bell ended;
@@ -40,6 +41,8 @@ constinit std::atomic<int> ender{0};  ///< the thread that ends the process
 // This thread's, which would wait for itself; whether it is in exit(). A forked child has the forking thread's.
 thread_local constinit int own = 0;
 thread_local constinit bool ends_here = false;
+thread_local constinit std::optional<int> ends_with;  ///< the status of exit(), once a handler was told
+thread_local constinit bool known = false;  ///< at_thread_exit() stands in the list of what the thread's end calls
 thread_local constinit IfExitComes* newest = nullptr;
 thread_local constinit HeldTurn* newest_turn = nullptr;
 
@@ -90,6 +93,11 @@ void at_end() {
   wait_for_others(kMoreTime);
 }
 
+void at_end_with(int status, void*) {
+  ends_with = status;
+  at_end();
+}
+
 /// The place of the C library's exit(), found once. Who looks for it later takes no lock of the loader's.
 struct Code {
   std::uintptr_t begin = 0, end = 0;  ///< nothing: it was not found
@@ -124,19 +132,24 @@ bool in_exit() noexcept {
 
 /// exit() calls this before all handlers, in the thread that ends the process. The wait stands here, as a handler that
 /// a library registers meanwhile would run before ours. Calls go on as before where there is nothing to wait for, until
-/// a handler of ours comes. A second thread stays all the same.
+/// a handler of ours comes. A second thread stays all the same. At a thread's own end, objects that are destroyed
+/// behind this may call the library, and exit().
 void at_thread_exit(void*) {
+  known = false;
   if (!in_exit()) return;
   if (!take_end()) stay();
   if (newest != nullptr || under_way.load() > own) at_end();
 }
 
-void know_this_thread() noexcept {
-  thread_local constinit bool known = false;
-  if (known) [[likely]]
-    return;
+void be_first_in_exit() noexcept {
   known = true;
   at_thread_end(&at_thread_exit, nullptr);
+}
+
+void know_this_thread() noexcept {
+  if (known) [[likely]]
+    return;
+  be_first_in_exit();
 }
 
 /// A child waits for no thread of its parent, and it has not begun to end unless this very thread is in exit().
@@ -169,7 +182,7 @@ void run_at_end(void* handler) {
   auto* const kept = static_cast<Handler*>(handler);
   const Handler each = *kept;
   delete kept;  // a list of handlers calls each of them once
-  each.run(each.argument);
+  if (!handlers_left_out.load()) each.run(each.argument);
 }
 
 /// The function stands in for __cxa_atexit(), which atexit() and destructors of static objects come to.
@@ -196,7 +209,7 @@ std::uint32_t ended_generation() noexcept { return ended_forebear.load(); }
 /// second.
 void end_first() noexcept {
   const NoFork whole;
-  for (int i = 0; i < 2; ++i) std::atexit(&at_end);
+  for (int i = 0; i < 2; ++i) ::on_exit(&at_end_with, nullptr);
 }
 
 void end_first(const char* what) {
@@ -209,6 +222,11 @@ void end_first(const char* what) {
 
 bool end_first_in(const void* inside) noexcept {
   return lead_calls(inside, "__cxa_atexit", reinterpret_cast<void*>(&register_handler));
+}
+void leave_out_handlers() noexcept { handlers_left_out.store(true); }
+
+void leave_handler() noexcept {
+  if (ends_here && ends_with) std::exit(*ends_with);
 }
 
 EndFirstAgain::EndFirstAgain() noexcept : generation_(process_generation()) {
@@ -256,6 +274,10 @@ IfExitComes::IfExitComes(FunctionRef<void()> gone) noexcept : gone_(gone), older
 }
 
 IfExitComes::~IfExitComes() { newest = older_; }
+
+void IfExitComes::in_users_function() noexcept {
+  if (newest != nullptr) be_first_in_exit();
+}
 
 void IfExitComes::call_all() noexcept {
   while (newest != nullptr) {

@@ -45,6 +45,11 @@ void end_first(const char* what);
 /// From now on each exit handler that the library with this address registers waits for every BeforeEnd before it runs.
 /// False when its calls cannot be led elsewhere (imported_calls.hpp). Done once for a library.
 bool end_first_in(const void* inside) noexcept;
+/// For a child whose parent was inside such a library: exit() leaves those handlers out from now on.
+void leave_out_handlers() noexcept;
+/// For a handler that cannot go on: exit() goes on with the next one. Returns where the calling thread is in none, or
+/// no handler of end_first() came before. The C library takes a second exit() in a handler as that.
+void leave_handler() noexcept;
 
 /// A thread that calls end_first() twice a millisecond: for a call in which a library registers exit handlers that
 /// end_first_in() does not reach. A gap is left where a thread calls exit() that has neither loaded nor used this
@@ -93,6 +98,10 @@ class IfExitComes {
   IfExitComes& operator=(const IfExitComes&) = delete;
   /// Calls all of the calling thread's.
   static void call_all() noexcept;
+  /// For before a function of the user's is called. exit() destroys what is local to the thread, the newest first, and
+  /// such an object may wait for another thread. So `gone` is to come before those that are there by now. It takes a
+  /// few bytes until the thread ends, where the thread has any of these.
+  static void in_users_function() noexcept;
 
  private:
   const FunctionRef<void()> gone_;

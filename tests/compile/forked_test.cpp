@@ -75,6 +75,19 @@ TEST_CASE("a child that was forked beside a compile has each call of that librar
         })) == 0);
 }
 
+TEST_CASE("a child that was forked beside a compile ends by exit(), without what the library's handlers wait for") {
+  const tj::test::FakeNvrtc fake;
+  CHECK(compile_said().empty());  // it has registered its handlers
+  const Compiling parent(fake);
+  const auto ends = [](int status) {
+    ::alarm(kHangs_s);
+    std::exit(status);
+    return 1;
+  };
+  CHECK(wait_for(start_child([&] { return ends(7); })) == 7);
+  CHECK(wait_for(start_child([&] { return wait_for(start_child([&] { return ends(7); })) == 7 ? ends(5) : 1; })) == 5);
+}
+
 TEST_CASE("a child compiles that was forked when the calls had ended, and so do its own children") {
   const tj::test::FakeNvrtc fake;
   {

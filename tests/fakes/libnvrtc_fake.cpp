@@ -58,6 +58,13 @@ class UnderWay {
   UnderWay& operator=(const UnderWay&) = delete;
 };
 
+/// Held during a compile that is held up, as a lock of the library's own. A static object locks it when it ends, whose
+/// handler the library's constructors register.
+std::mutex working;
+struct Ends {
+  ~Ends() { const std::lock_guard lock(working); }
+} ends;
+
 void at_exit() {
   const std::lock_guard lock(state().mutex);
   if (state().under_way > 0) ::_exit(6);
@@ -208,6 +215,8 @@ nvrtcResult nvrtcCompileProgram(nvrtcProgram program, int count, const char* con
     if (option.rfind(key + "compute_", 0) == 0) virtual_arch = option.substr(key.size() + 8);
   }
   if (quick) ++state().quick;
+  std::unique_lock held(working, std::defer_lock);
+  if (state().hold && !quick) static_cast<void>(held.try_lock());
   while (state().hold && !quick) {  // asked again and again, so that a forked child needs nobody's word
     lock.unlock();
     std::this_thread::sleep_for(std::chrono::milliseconds(1));

@@ -2,7 +2,9 @@
 definition, and what is not served is refused by name."""
 import inspect
 import math
+import os
 import unittest
+import unittest.mock
 
 import here
 from with_torch import WHY, torch
@@ -204,7 +206,8 @@ class Varlen(unittest.TestCase):
                 self.assertLessEqual(float((o[mine] - wanted[0]).norm() / wanted.norm()), 6e-4)
                 self.assertLessEqual(float((lse[:, mine] - wanted_lse[0]).abs().nan_to_num(0).max()), 1e-3)
         before = [x.clone() for x in dense]
-        for options, said in (({"cu_seqlens_k_new": new[:3]}, r"cu_seqlens_k_new is \[3\]; allowed: \[4\]"), ({"qv": q}, "qv is Tensor"), ({"window_size": 7}, "window_size"),
+        for options, said in (({"cu_seqlens_k_new": new[:3]}, r"cu_seqlens_k_new is torch.int32 \[3\]; allowed: torch.int32 \[4\]"),
+                              ({"qv": q}, "qv is Tensor"), ({"window_size": 7}, "window_size"),
                               ({"page_table": table}, "cache_batch_idx is given beside page_table; allowed: one of"), ({"num_splits": -1}, "num_splits is -1"),
                               ({"cache_batch_idx": chosen[:2]}, r"cache_batch_idx is \[2\]; allowed: \[3\]")):
             with self.assertRaisesRegex(tilejit.Error, "flash_attn_with_kvcache: " + said):
@@ -229,6 +232,45 @@ class Varlen(unittest.TestCase):
         self.assertTrue(torch.equal(dense, wanted))
         cache(q, dense, dense.clone(), k, k, cache_seqlens=lengths, cu_seqlens_k_new=torch.zeros(3, dtype=torch.int32))
         self.assertTrue(torch.equal(dense, wanted))
+
+    def test_lists_that_are_forged(self):
+        """Bad numbers lead to no row of the cache, TJ_CHECK=1 names the first one before anything is written, and lists of other shapes are refused."""
+        cache, q, k = tilejit.torch.flash_attn_with_kvcache, normal(61, 2, 2, 64), normal(62, 5, 1, 64)
+        dense, ends = normal(63, 2, 8, 1, 64), torch.tensor([0, 1, 2], dtype=torch.int32)
+        least, most = -2 ** 31, 2 ** 31 - 1
+        allowed = "; allowed: 0 to 8, the cache's keys"
+        forged = (([0, 3, 2], [3, 4], {(0, 3): 0, (0, 4): 1, (0, 5): 2}, r"cu_seqlens_k_new\[2\] is 2; allowed: 3 to 5, rising"),
+                  ([0, most, 2], [3, 4], {(0, n + 3): n for n in range(5)}, r"cu_seqlens_k_new\[1\] is 2147483647; allowed: 0 to 5"),
+                  ([-4, 1, 5], [3, 4], {(1, 4): 1, (1, 5): 2, (1, 6): 3, (1, 7): 4, (0, 7): 0}, r"cu_seqlens_k_new\[0\] is -4; allowed: 0 to 5"),
+                  ([0, 4, 5], [-2, 4], {(1, 4): 4}, r"cache_seqlens\[0\] is -2" + allowed),
+                  ([0, 4, 5], [3, most], {(0, n + 3): n for n in range(4)}, r"cache_seqlens\[1\] is 2147483647" + allowed),
+                  ([0, 4, 5], [least, 4], {(1, 4): 4}, r"cache_seqlens\[0\] is -2147483648" + allowed))
+        for new, lengths, written, said in forged:
+            more = dict(cache_seqlens=torch.tensor(lengths, dtype=torch.int32), cu_seqlens_q=ends, cu_seqlens_k_new=torch.tensor(new, dtype=torch.int32))
+            wanted, found = dense.clone(), dense.clone()
+            for place, row in written.items():
+                wanted[place] = k[row]
+            cache(q, found, dense.clone(), k, k, **more)
+            self.assertTrue(torch.equal(found, wanted), new)
+            found = dense.clone()
+            with unittest.mock.patch.dict(os.environ, TJ_CHECK="1"), self.assertRaisesRegex(tilejit.Error, "flash_attn_with_kvcache: " + said):
+                cache(q, found, found, k, k, **more)
+            self.assertTrue(torch.equal(found, dense), new)
+        good = dict(cache_seqlens=torch.tensor([3, 4], dtype=torch.int32), cu_seqlens_q=ends, cu_seqlens_k_new=torch.tensor([0, 4, 5], dtype=torch.int32))
+        with unittest.mock.patch.dict(os.environ, TJ_CHECK="1"):
+            cache(q, dense.clone(), dense.clone(), k, k, **good)
+        wide = torch.tensor([2 ** 32, 1])  # a number of 64 bits that none of 32 holds is no sequence's
+        o, none = (cache(q, dense, dense, cache_seqlens=8, cu_seqlens_q=ends, cache_batch_idx=numbers) for numbers in (wide, torch.tensor([9, 1])))
+        self.assertTrue(torch.equal(o, none))
+        pages, table = normal(64, 3, 4, 1, 64), torch.zeros(2, 0, dtype=torch.int32)
+        self.assertEqual(float(cache(q, pages, pages, k, k, block_table=table, **good).abs().max()), 0)
+        for options, said in (({"cache_seqlens": ends[:1]}, r"cache_seqlens is torch.int32 \[1\]; allowed: torch.int32 \[2\], or a number"),
+                              ({"cache_seqlens": good["cache_seqlens"].long()}, r"cache_seqlens is torch.int64 \[2\]"),
+                              ({"cache_seqlens": 9}, "cache_seqlens is 9" + allowed),
+                              ({"cu_seqlens_k_new": ends.float()}, r"cu_seqlens_k_new is torch.float32 \[3\]; allowed: torch.int32 \[3\]"),
+                              ({"block_table": table.long()}, "block_table.dtype is torch.int64; allowed: torch.int32")):
+            with self.assertRaisesRegex(tilejit.Error, "flash_attn_with_kvcache: " + said):
+                cache(q, dense, dense, k, k, **{**good, **options})
 
     def test_prefix_as_two_calls_and_a_merge(self):
         q, k, v = normal(31, 1, 4, 5, 64), normal(32, 1, 2, 90, 64), normal(33, 1, 2, 90, 64)

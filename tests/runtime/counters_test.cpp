@@ -3,6 +3,7 @@
 #include <tilejit/counters.hpp>
 
 #include <doctest/doctest.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -163,6 +164,9 @@ TEST_CASE("entries that are not used are counted by reason, each once") {
   std::erase_if(entry.metadata, [](const auto& field) { return field.first == "threads"; });
   tj::testing::write_bytes(path, tj::cache::encode({name.substr(0, 64), name.substr(65, 64)}, entry));
   counted("fields");
+  std::filesystem::remove(path);
+  REQUIRE(::mknod(path.c_str(), S_IFSOCK | 0600, 0) == 0);  // the system opens no socket
+  counted("unreadable");
 }
 
 TEST_CASE("what is evicted, and what cannot be written, is counted") {

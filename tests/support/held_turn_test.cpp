@@ -7,9 +7,12 @@
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <string_view>
 #include <thread>
+#include <tilejit/runtime.hpp>
 
 #include "support/fork_safe.hpp"
+#include "support/log.hpp"
 #include "support/process_end.hpp"
 #include "support/scratch.hpp"
 
@@ -144,6 +147,31 @@ TEST_CASE("handlers of a thread that called exit() with a turn in its hands wait
           });
           const tj::support::HeldTurn held(turn);
           std::exit(4);
+          return 5;
+        })) == 0);
+}
+
+TEST_CASE("exit() in a log sink gives a turn back before an object of the thread's is destroyed that waits for it") {
+  CHECK(wait_for(start_child([] {
+          ::alarm(20);
+          static tj::support::Turn turn;
+          static std::thread other;
+          struct Joins {
+            bool made = false;
+            ~Joins() {
+              other.join();
+              ::_exit(0);
+            }
+          };
+          tj::support::may_end_here();
+          static thread_local Joins newer;  // than what the library has in the list of the thread's end
+          newer.made = true;
+          const tj::support::Log log(tj::LogLevel::warn, [](tj::LogLevel, std::string_view) {
+            other = std::thread([] { turn.lock(); });
+            std::exit(4);
+          });
+          const tj::support::HeldTurn held(turn);
+          log(tj::LogLevel::warn, "a word");
           return 5;
         })) == 0);
 }

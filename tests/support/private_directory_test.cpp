@@ -194,6 +194,42 @@ TEST_CASE(
     CHECK(std::filesystem::exists(scratch / name + "/inside/file") == (name != "tilejit-file10"));
 }
 
+// A folder without its mark is nobody's any more: a later process removes it only where it is empty.
+TEST_CASE("a process that is ended while its folder is being removed leaves nothing in it but its mark") {
+  const Scratch scratch;
+  int lost = 0;
+  for (int round = 0; round < 100; ++round) {
+    wait_for(start_child([&] {
+      ::alarm(60);
+      ::setenv("TMPDIR", scratch.path().c_str(), 1);
+      static auto* const directory = new PrivateDirectory;
+      static std::atomic<bool> begun{false};
+      std::thread([] {
+        for (;; begun = true) {
+          try {
+            directory->write("include/text", "");
+          } catch (const tj::Error&) {  // the process ends
+          }
+        }
+      }).detach();
+      std::thread([] {
+        while (::access((directory->path() + "/.owner").c_str(), F_OK) == 0) continue;
+        ::_exit(0);
+      }).detach();
+      while (!begun) std::this_thread::yield();
+      tj::support::abandon_compiles();
+      ::_exit(0);
+      return 1;
+    }));
+    for (const std::string& name : tj::testing::names_in(scratch.path())) {
+      const auto names = tj::testing::names_in(scratch.path() + "/" + name);
+      lost += !names.empty() && std::find(names.begin(), names.end(), ".owner") == names.end() ? 1 : 0;
+      std::filesystem::remove_all(scratch.path() + "/" + name);
+    }
+  }
+  CHECK(lost == 0);
+}
+
 TEST_CASE("an empty folder, of a process that ended before it wrote its mark, is removed once it is old") {
   const Scratch scratch;
   const auto folder = [&](const char* name, bool owner, bool file, int age_s) {

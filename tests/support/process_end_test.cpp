@@ -201,6 +201,36 @@ TEST_CASE("a second thread that calls exit() stays there also where the end wait
   CHECK(calls_exit_beside_a_handler(false) == 0);
 }
 
+TEST_CASE("a second thread stays in exit() also where an object that its own end destroys calls that") {
+  CHECK(wait_for(start_child([] {
+          ::alarm(200);
+          static std::atomic<bool> at_its_end{false}, in_handler{false};
+          struct Exits {
+            bool made = false;
+            ~Exits() {
+              tj::support::may_end_here();
+              at_its_end = true;
+              while (!in_handler) std::this_thread::yield();
+              std::exit(3);
+            }
+          };
+          std::atexit([] { ::_exit(9); });  // which the second thread would run
+          std::atexit([] {
+            in_handler = true;
+            std::this_thread::sleep_for(std::chrono::milliseconds(300));
+            ::_exit(0);
+          });
+          std::thread([] {
+            static thread_local Exits older;  // than what the library has in the list of the thread's end
+            older.made = true;
+            tj::support::may_end_here();
+          }).detach();
+          while (!at_its_end) std::this_thread::yield();
+          std::exit(5);
+          return 6;
+        })) == 0);
+}
+
 /// A child that calls exit() while two threads' work registers handlers, as the constructors of a library do that is
 /// opened. 0: none of these ran before the work was done.
 int exits_beside_registrations() {

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import torch
 
+from . import _torch_lists as lists
 from . import _torch_ops  # noqa: F401 -- the operators
 from ._error import Error
 
@@ -28,6 +29,7 @@ _ONLY = {
 }
 
 
+_WHOLE = (torch.int32, torch.int64)
 _HINTS = ("scheduler_metadata", "fa_version")  # of how to compute: blocks find their tiles themselves, and there is one version
 
 
@@ -144,29 +146,40 @@ def _ends(count, step, device):
 
 
 def _new_places(new, used, cu_seqlens_k_new):
-    """For each row of new keys: its sequence, its place there, and whether it is one of a sequence. new [B, S, Hkv, D], or [T, Hkv, D] with a list."""
+    """For each row of new keys: its sequence, its place there, and whether it is one of a sequence; for each sequence how many it gets.
+
+    new [B, S, Hkv, D], or [T, Hkv, D] with a list. Numbers that are bad lead to no row: those of a list that falls are nobody's.
+    """
     rows = new.shape[0] if cu_seqlens_k_new is not None else new.shape[0] * new.shape[1]
     row = torch.arange(rows, device=new.device)
     if cu_seqlens_k_new is None:
-        sequence = row // max(new.shape[1], 1)
-        return sequence, used.long()[sequence] + row % max(new.shape[1], 1), torch.ones_like(row, dtype=torch.bool)
+        each = new.shape[1]
+        sequence, count = row // max(each, 1), torch.full_like(used, each)
+        return sequence, used[sequence] + row % max(each, 1), used[sequence] >= 0, count
     ends = cu_seqlens_k_new.long()
     sequence = torch.searchsorted(ends, row, right=True).sub(1).clamp(0, used.shape[0] - 1)
-    return sequence, used.long()[sequence] + row - ends[sequence], (row >= ends[0]) & (row < ends[-1])
+    known = (used[sequence] >= 0) & (row >= ends[sequence]) & (row < ends[sequence + 1])
+    return sequence, used[sequence] + row - ends[sequence], known, ends.diff().clamp(0)
 
 
-def _checked_new(name, k, v, k_cache, v_cache, cache_seqlens, batch, cu_seqlens_k_new):
+def _checked_new(name, k, v, k_cache, v_cache, cache_seqlens, batch, cu_seqlens_k_new, pages):
     """Refuses new keys and values that do not belong to the cache, before anything is written."""
     if k is None or v is None or cache_seqlens is None:
         missing = "k" if k is None else "v" if v is None else "cache_seqlens"
         raise Error(f"{name}: {missing} is None; allowed with new keys: k, v and cache_seqlens together")
-    if cu_seqlens_k_new is not None and tuple(cu_seqlens_k_new.shape) != (batch + 1,):
-        raise Error(f"{name}: cu_seqlens_k_new is {list(cu_seqlens_k_new.shape)}; allowed: [{batch + 1}], one more than sequences")
+    if cu_seqlens_k_new is not None and (tuple(cu_seqlens_k_new.shape) != (batch + 1,) or cu_seqlens_k_new.dtype not in _WHOLE):
+        given = f"{cu_seqlens_k_new.dtype} {list(cu_seqlens_k_new.shape)}"
+        raise Error(f"{name}: cu_seqlens_k_new is {given}; allowed: torch.int32 [{batch + 1}], one more than sequences")
     for given, x, cache in (("k", k, k_cache), ("v", v, v_cache)):
         rows = (k.shape[0],) if cu_seqlens_k_new is not None else (batch, k.shape[1] if k.dim() == 4 else 0)
         wanted = (*rows, *cache.shape[2:])
         if tuple(x.shape) != wanted or x.dtype != cache.dtype:
             raise Error(f"{name}: {given} is {list(x.shape)} of {x.dtype}; allowed: {list(wanted)} of {cache.dtype}, as {given}_cache")
+    most = k_cache.shape[1] * pages
+    if isinstance(cache_seqlens, torch.Tensor):
+        lists.check(name, "cache_seqlens", cache_seqlens, lambda n, given: (0, most, ", the cache's keys of a sequence"))
+    if cu_seqlens_k_new is not None:
+        lists.check_ends(name, "cu_seqlens_k_new", cu_seqlens_k_new, k.shape[0], f", rising to k's {k.shape[0]} rows")
 
 
 def _append(k, v, k_cache, v_cache, used, block_table, cu_seqlens_k_new):
@@ -174,9 +187,9 @@ def _append(k, v, k_cache, v_cache, used, block_table, cu_seqlens_k_new):
 
     A row that has no place (padding, a page outside of the pool, the cache's end) writes once more what the first row with a place writes.
     """
-    sequence, place, known = _new_places(k, used, cu_seqlens_k_new)
-    if len(place):
-        size, pages = k_cache.shape[1], 1 if block_table is None else block_table.shape[1]
+    kept, size, pages = used.long(), k_cache.shape[1], 1 if block_table is None else block_table.shape[1]
+    sequence, place, known, count = _new_places(k, kept, cu_seqlens_k_new) if len(kept) else (None, (), None, kept)
+    if len(place) and size and pages and k_cache.shape[0]:
         page = sequence if block_table is None else block_table.long()[sequence, (place // size).clamp(0, pages - 1)]
         served = known & (place >= 0) & (place < size * pages) & (page >= 0) & (page < k_cache.shape[0])
         first = served.int().argmax().reshape(1)
@@ -186,7 +199,7 @@ def _append(k, v, k_cache, v_cache, used, block_table, cu_seqlens_k_new):
             rows = x.reshape(len(place), *x.shape[-2:])
             rows = torch.where(served[:, None, None], rows, rows.index_select(0, first))
             cache.index_put_((page, place), torch.where(served.any(), rows, cache[page, place]))
-    return used + (k.shape[1] if cu_seqlens_k_new is None else cu_seqlens_k_new.diff().to(used.dtype))
+    return lists.narrowed(torch.where(kept < 0, kept, kept + count))
 
 
 def _table_of_pages(name, batch, block_table, page_table, cache_batch_idx):
@@ -199,7 +212,9 @@ def _table_of_pages(name, batch, block_table, page_table, cache_batch_idx):
     (which, table), form = given[0], f"[{batch}]" if cache_batch_idx is not None else f"[{batch}, pages]"
     if table.dim() != (1 if cache_batch_idx is not None else 2) or table.shape[0] != batch:
         raise Error(f"{name}: {which} is {list(table.shape)}; allowed: {form}, as q has sequences")
-    return table if cache_batch_idx is None else table.to(torch.int32)[:, None]
+    if table.dtype != torch.int32 and (cache_batch_idx is None or table.dtype not in _WHOLE):
+        raise Error(f"{name}: {which}.dtype is {table.dtype}; allowed: torch.int32")
+    return table if cache_batch_idx is None else lists.narrowed(table)[:, None]
 
 
 def flash_attn_with_kvcache(q: torch.Tensor, k_cache: torch.Tensor, v_cache: torch.Tensor, k: Optional[torch.Tensor] = None,
@@ -218,8 +233,9 @@ def flash_attn_with_kvcache(q: torch.Tensor, k_cache: torch.Tensor, v_cache: tor
     i32 [B, pages], which FlashAttention-3 calls page_table. cache_batch_idx i32 [B]: which sequence of a cache without pages each one reads.
     cache_seqlens: the keys of each sequence that count, i32 [B] or one number; all of them without it. k and v [B, S, Hkv, D], or [Tnew, Hkv, D] with
     cu_seqlens_k_new i32 [B + 1]: new keys and values. torch writes them into the cache behind those that count, and they count then. Rows behind the
-    list's last number, behind the cache's end, or of pages outside of the pool are not written. max_seqlen_q is not needed. rotary_cos, rotary_sin and
-    cache_leftpad are refused by name, before anything is written; the other arguments are flash_attn_func's. Returns o like q with Dv, and with
+    list's last number, behind the cache's end, of pages outside of the pool, or of sequences whose numbers are bad are not written; TJ_CHECK=1 names
+    the first bad number before anything is written. max_seqlen_q is not needed. rotary_cos, rotary_sin and cache_leftpad are refused by name, before
+    anything is written; the other arguments are flash_attn_func's. Returns o like q with Dv, and with
     return_softmax_lse (o, lse f32 [B, H, Sq] or [H, T]). Raises tilejit.Error.
     >>> import torch, tilejit.torch
     >>> q, cache = torch.ones(2, 1, 4, 64, dtype=torch.float16), torch.ones(2, 30, 2, 64, dtype=torch.float16)
@@ -241,11 +257,15 @@ def flash_attn_with_kvcache(q: torch.Tensor, k_cache: torch.Tensor, v_cache: tor
     if table is None and k_cache.shape[0] != batch:
         raise Error(f"{name}: k_cache.shape[0] (B) is {k_cache.shape[0]}; allowed: {batch}, as q has sequences, or a block_table")
     used = cache_seqlens
+    pages = 1 if table is None else table.shape[1]
     if used is None or isinstance(used, int):
-        most = keys * (1 if table is None else table.shape[1])
-        used = torch.full((batch,), most if used is None else used, dtype=torch.int32, device=q.device)
+        if used is not None and not 0 <= used <= keys * pages:
+            raise Error(f"{name}: cache_seqlens is {used}; allowed: 0 to {keys * pages}, the cache's keys of a sequence")
+        used = torch.full((batch,), keys * pages if used is None else used, dtype=torch.int32, device=q.device)
+    if tuple(used.shape) != (batch,) or used.dtype != torch.int32:
+        raise Error(f"{name}: cache_seqlens is {used.dtype} {list(used.shape)}; allowed: torch.int32 [{batch}], or a number")
     if k is not None or v is not None or cu_seqlens_k_new is not None:
-        _checked_new(name, k, v, k_cache, v_cache, cache_seqlens, batch, cu_seqlens_k_new)
+        _checked_new(name, k, v, k_cache, v_cache, cache_seqlens, batch, cu_seqlens_k_new, pages)
         used = _append(k, v, k_cache, v_cache, used, table, cu_seqlens_k_new)
     if table is None:
         k_cache, v_cache, ends = k_cache.flatten(0, 1), v_cache.flatten(0, 1), _ends(batch, keys, q.device)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import torch
 
+from . import _torch_lists as lists
 from . import _torch_ops  # noqa: F401 -- the operators
 from ._error import Error
 
@@ -74,6 +75,7 @@ def fp8_gemm_nt(a: Tuple[torch.Tensor, torch.Tensor], b: Tuple[torch.Tensor, tor
 def _rows_of_ends(ends: torch.Tensor, rows: int) -> torch.Tensor:
     """The group of each row, -1 for none, of groups that begin at the next multiple of 128 behind the end before them. Nothing waits for the host."""
     place = torch.arange(rows, dtype=torch.int32, device=ends.device)
+    ends = ends.clamp(0, rows)  # a number outside counts as the nearest, as in lists of the kernels
     begins_next = (ends + (_BLOCK - 1)) // _BLOCK * _BLOCK
     group = torch.searchsorted(begins_next, place, right=True, out_int32=True)
     end = torch.nn.functional.pad(ends, (0, 1)).index_select(0, group)  # 0 behind the last
@@ -110,6 +112,7 @@ def m_grouped_fp8_gemm_nt_contiguous(a: Tuple[torch.Tensor, torch.Tensor], b: Tu
     if use_psum_layout:
         if m_indices.dtype != torch.int32 or tuple(m_indices.shape) != (b[0].shape[0],):
             _refuse(name, f"m_indices is {m_indices.dtype} {list(m_indices.shape)}; allowed with use_psum_layout: torch.int32 [{b[0].shape[0]}], b's G")
+        lists.check_ends(name, "m_indices", m_indices, a[0].shape[0], f", a's {a[0].shape[0]} rows", block=_BLOCK)
         m_indices = _rows_of_ends(m_indices, a[0].shape[0])
     torch.ops.tilejit.grouped_gemm_out(a[0], b[0], m_indices, d, grouping="rows", scale_a=a[1], scale_b=b[1], expected_rows=expected or 0)
 

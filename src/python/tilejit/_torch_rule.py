@@ -8,6 +8,7 @@ import torch
 
 from . import _torch_ops  # noqa: F401 -- the operators
 from ._error import Error
+from ._torch_lists import narrowed
 from ._torch_recurrence_shapes import heads_of
 
 TYPE_CHECKING = False
@@ -41,7 +42,7 @@ def run_rule(function, q, k, v, g, beta, scale, initial_state, output_final_stat
     if cu_seqlens is not None:
         if q.shape[0] != 1:
             refuse(function, f"q.shape[0] is {q.shape[0]} with cu_seqlens; allowed: 1, the tokens of all sequences one behind the other")
-        options["cu_seqlens"] = cu_seqlens.to(torch.int32)
+        options["cu_seqlens"] = narrowed(cu_seqlens)
         q, k, v = q[0], k[0], v[0]
         options.update({name: options[name][0] for name in ("gate", "beta") if options[name] is not None})
     o, state = None, None

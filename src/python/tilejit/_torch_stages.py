@@ -7,6 +7,7 @@ from __future__ import annotations
 import torch
 
 from . import _torch_ops  # noqa: F401 -- the operators
+from ._torch_lists import narrowed
 from ._torch_rule import refuse
 
 TYPE_CHECKING = False
@@ -32,7 +33,7 @@ def _packed(function, cu_seqlens, *tensors):
     for x in tensors:
         if x is not None and x.shape[0] != 1:
             refuse(function, f"shape[0] (B) is {x.shape[0]} with cu_seqlens; allowed: 1, the tokens of all sequences one behind the other")
-    return (cu_seqlens.to(torch.int32), *(None if x is None else x[0] for x in tensors))
+    return (narrowed(cu_seqlens), *(None if x is None else x[0] for x in tensors))
 
 
 def _ranked(function, rank, form, **tensors):
