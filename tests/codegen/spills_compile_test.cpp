@@ -3,24 +3,25 @@
 #include <doctest/doctest.h>
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "codegen/device_kernel.hpp"
 #include "ops/fmha/fmha.hpp"
 #include "pipeline.hpp"
-#include "support/log.hpp"
 #include "support/environment.hpp"
+#include "support/log.hpp"
 
 using namespace tj;
 
 namespace {
 
-/// A text that needs so many floats at a time: none is added before all are there.
+/// A text that needs so many floats at a time: powers of a score, used from the last to the first.
 std::string text_of(int floats) {
   const std::string count = std::to_string(floats);
-  return "float a[" + count + "];\nfor (int i = 0; i < " + count +
-         "; ++i) a[i] = params.f32(i) + score;\nfloat sum = 0;\nfor (int i = 0; i < " + count +
-         "; ++i) sum += a[i] * a[" + std::to_string(floats - 1) + " - i];\nreturn sum;";
+  return "float a[" + count + "], sum = 0;\na[0] = score;\nfor (int i = 1; i < " + count +
+         "; ++i) a[i] = dev::multiply_add(a[i - 1], score, 1.0f);\nfor (int i = 1; i < " + count +
+         "; ++i) sum = dev::multiply_add(sum, a[" + count + " - i], score);\nreturn sum;";
 }
 
 }  // namespace
@@ -29,9 +30,9 @@ TEST_CASE("a text that spills has the next smaller tile, and the log says so") {
   const auto compiler = test::nvrtc_or_skip();
   std::vector<std::string> lines;
   const support::Log log(LogLevel::warn, [&](LogLevel, std::string_view line) { lines.emplace_back(line); });
-  const std::string text = text_of(60);
+  const std::string text = text_of(72);
   ops::FmhaKernel kernel;
-  kernel.dtype = DType::bf16, kernel.head_dim = 64;
+  kernel.dtype = DType::bf16, kernel.head_dim = 128;
   kernel.score_mod = text;
   const ops::Request request = ops::fmha_request(kernel);
   const arch::Target target{arch::find("sm_90a"), false};

@@ -188,24 +188,42 @@ TJ_DEVICE void correct_output(Rows<C>& rows) {
   for (int j = 0; j < kOutputs<C> / 2; ++j) rows.output[j] *= rows.correction[j / 2 % 2];
 }
 
+/// Takes differences from the references where one of a warp's references, as a power of two, is so large that one
+/// multiply-add would lose what tells its scores apart. Both forms are within 2^-14 of a weight up to there.
+template <class C>
+TJ_DEVICE void take_differences(Rows<C>& rows, const Params& params, float (&references)[2]) {
+  constexpr float kMostFolded = 1024.0f;
+  const float largest =
+      dev::maximum_or_nan(dev::magnitude(references[0]), dev::magnitude(references[1])) * params.scale_log2;
+  if (!dev::any_in_warp(!(largest <= kMostFolded))) return;
+#pragma unroll
+  for (int j = 0; j < C::kBlockN / 2; ++j) rows.scores[j] -= references[j / 2 % 2];
+  references[0] = references[1] = 0.0f;
+}
+
 /// Online softmax: scores become weights where they are, the sums and the factor for earlier output follow.
 template <class C, class Variant>
 TJ_DEVICE void softmax(Rows<C>& rows, const HeadNumbers<C>& head, const Params& params, const Tile& tile, int i,
                        int row, Variant variant) {
   const float scale = params.scale_log2;
   move_reference<PowersOfTwo>(rows, head, params, tile, i, row, variant);
+  float references[2];
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     const float known = Variant::kFast && !kMakesScores<C> ? rows.row_max[half] : finite_reference(rows.row_max[half]);
-    const float reference = kFoldsSlopes<C> ? known - rows.shared(half) : known;
-    const float offset = -reference * scale;
+    references[half] = kFoldsSlopes<C> ? known - rows.shared(half) : known;
+  }
+  if constexpr (kAnyScores<C>) take_differences(rows, params, references);
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const float offset = -references[half] * scale;
     float sums[4] = {};
 #pragma unroll
     for (int j = 0; j < C::kBlockN / 8; ++j) {
 #pragma unroll
       for (int e = 0; e < 2; ++e) {
         float& score = rows.scores[4 * j + 2 * half + e];
-        score = PowersOfTwo::weight<C>(params, score, reference, offset);
+        score = dev::exp2_approx(dev::multiply_add(score, scale, offset));
         sums[2 * (j % 2) + e] += score;
       }
     }
