@@ -28,8 +28,10 @@ inline constexpr int kFmhaElementBytes = 2;  ///< the constructor below refuses 
 /// causal tiles, 32 MB on GPUs with 50 MB.
 inline constexpr double kSectionShare = 0.64;
 
-/// Families whose threads hold two rows of scores (kernel_templates/ops/fmha/rows.cuh).
-inline bool holds_rows(const arch::Arch& arch) { return arch.family == "sm90" || arch.family == "sm80"; }
+inline bool holds_rows(const arch::Arch& arch) {
+  const FmhaFamily* const family = find_fmha_family(arch);
+  return family != nullptr && family->holds_rows;
+}
 /// Does a score take one multiply-add for its slope there?
 inline bool folds_slopes(const FmhaKernel& config) { return !config.general_scale && !makes_scores(config); }
 

@@ -309,7 +309,8 @@ const FmhaFamily& fmha_sm90() {
                                      .walks = true,
                                      .packs = true,
                                      .iteration_cycles = iteration_cycles,
-                                     .least_gain = least_gain};
+                                     .least_gain = least_gain,
+                                     .holds_rows = true};
   return family;
 }
 
