@@ -11,7 +11,7 @@ GPU = "cuda"
 
 def document_texts(tokens):
     """Texts of a mask of documents. Rows before the first token and behind the last see nothing."""
-    return {"mask_mod": f"return q >= 0 && q < {tokens} && params.i32(2 * q) == params.i32(2 * k);",
+    return {"mask_mod": f"const bool same = params.i32(2 * q) == params.i32(2 * k);\nreturn same && q >= 0 && q < {tokens};",
             "key_range": f"const int first = q0 < 0 ? 0 : q0, last = q1 > {tokens} ? {tokens} : q1;\nk1 = 0;\n"
                          "if (first < last) { k0 = params.i32(2 * first); k1 = params.i32(2 * (last - 1) + 1); }\n"
                          "if (first == q0 && last == q1 && params.i32(2 * (q1 - 1)) == k0) { all0 = k0; all1 = k1; }"}
@@ -103,12 +103,13 @@ def _cases(draw, batch, heads, tokens, causal):
         ("table", {"score_mod": bucket, "mod_params": table},
          {"score_mod": lambda score, b, h, q, k: score + table[64 * h + (q - k).clamp(0, 63)], **alone}),
         ("bias", {"bias": bias}, {"score_mod": lambda score, b, h, q, k: score + bias[0, 0, q, k], **alone}),
-        ("slopes", {"score_mod": "return score - params.f32(h) * (q > k ? q - k : k - q);", "mod_params": slopes},
+        ("slopes", {"score_mod": "return dev::multiply_add(-params.f32(h), dev::magnitude(static_cast<float>(q) - static_cast<float>(k)), score);",
+                    "mod_params": slopes},
          {"score_mod": lambda score, b, h, q, k: score - slopes[h] * (q - k).abs(), **alone}),
     ], numbers
 
 
-def time_mods(microseconds, draw):
+def time_mods(microseconds, draw, peers):
     """Rates beside the plain kernel's, by pairs that are seen, and torch's time over tilejit's."""
     import torch.nn.attention.flex_attention as torchs
     batch, heads, tokens = 2, 32, 8192
@@ -121,8 +122,8 @@ def time_mods(microseconds, draw):
             seen = float((lengths * (lengths + 1) / 2 if causal else lengths ** 2).sum())
             calls = [lambda options=options: torch.ops.tilejit.fmha(q, k, v, causal=causal, **options) for _, options, _ in cases]
             times = microseconds(calls)
-            peers = [None, *(_peer_us(torchs, q, k, v, **peer) for _, _, peer in cases[1:])]
-            for (name, _, _), own, beside in zip(cases, times, peers):
+            others = [_peer_us(torchs, q, k, v, **peer) if peers and peer else None for _, _, peer in cases]
+            for (name, _, _), own, beside in zip(cases, times, others):
                 rate = times[0] / own * (seen / all_pairs if name == "documents" else 1)
                 print(f"D {dim} causal {causal} {name}: {own:.0f} us, {rate:.2f} of the plain kernel's rate",
                       "" if beside is None else f"flex_attention {beside:.0f} us, {beside / own:.2f}", sep="  ", flush=True)

@@ -60,9 +60,15 @@ inline constexpr bool kBiased = Bias<C>::kType != 0;
 template <class C>
 inline constexpr bool kChangesScores =
     Softcap<C>::kOn || Alibi<C>::kOn || kBiased<C> || ScoreMod<C>::kOn || MaskMod<C>::kOn;
+/// A user makes scores, and may make -inf of all that a row has.
+template <class C>
+inline constexpr bool kMakesScores = kBiased<C> || ScoreMod<C>::kOn;
 /// Scores that a user makes may be of any size, as -1e30 for a key that does not count: differences are taken first.
 template <class C>
-inline constexpr bool kAnyScores = C::kGeneralScale || kBiased<C> || ScoreMod<C>::kOn;
+inline constexpr bool kAnyScores = C::kGeneralScale || kMakesScores<C>;
+/// A slope is told in units of what the softmax scales, so that a score takes one multiply-add for it.
+template <class C>
+inline constexpr bool kFoldsSlopes = Alibi<C>::kOn && !kAnyScores<C>;
 /// A user may hide any key from any row, by a text or by -inf.
 template <class C>
 inline constexpr bool kHidesAny = kBiased<C> || ScoreMod<C>::kOn || MaskMod<C>::kOn || KeyRange<C>::kOn;

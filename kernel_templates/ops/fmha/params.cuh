@@ -40,7 +40,10 @@ struct Params {
   float sign;         ///< -1 for a negative scale, else 1
   // Scores that are changed first (score.cuh). What comes of it has the scale above: softcap's cap, and 1 with slopes.
   float cap_powers;           ///< what makes q k^T twice the powers of two of the argument of tanh
+  float cap_small;            ///< q k^T up to this in size have their tanh by the numbers below; below 0: none has
+  float cap_factors[4];       ///< of q k^T to the powers 1, 3, 5, 7
   float alibi_scale;          ///< of a score before its slope, its bias or a text
+  float slope_units;          ///< what makes a slope one of numbers before their scale
   const float* alibi_slopes;  ///< strides in elements
   const float* sinks;
   long long alibi_stride_batch, alibi_stride_head, sinks_stride;

@@ -9,10 +9,24 @@
 
 namespace tj::ops::fmha {
 
+/// What the scores of a row lack that a thread holds: of slopes that are folded, the part of the row and of the
+/// thread's first key.
+template <class C, bool = kFoldsSlopes<C>>
+struct SharedParts {
+  TJ_DEVICE void share(int, float) {}
+  TJ_DEVICE float shared(int) const { return 0.0f; }
+};
+template <class C>
+struct SharedParts<C, true> {
+  float parts[2];
+  TJ_DEVICE void share(int half, float part) { parts[half] = part; }
+  TJ_DEVICE float shared(int half) const { return parts[half]; }
+};
+
 /// Sixteen query rows of one warp. A thread holds rows lane / 4 and lane / 4 + 8, columns 8j + 2(lane % 4) + {0, 1}.
 /// Matrix instructions of a warp and of a warpgroup both leave sums so.
 template <class C>
-struct Rows {
+struct Rows : SharedParts<C> {
   float scores[C::kBlockN / 2];
   u32 weights[C::kBlockN / 4];
   float output[kOutputs<C> / 2];
@@ -33,33 +47,74 @@ TJ_DEVICE int first_key_of_thread(const Tile& tile, int i) {
   return first_key<C>(tile, i) + static_cast<int>(dev::lane_index() & 3u) * 2;
 }
 
-/// Products become scores. `row` is the thread's first.
+/// Changes the thread's scores by what knows their rows, key by key from the thread's first on.
+template <class C, class Known, class Change>
+TJ_DEVICE void each_score(Rows<C>& rows, const Known (&halves)[2], const Change& change) {
+#pragma unroll
+  for (int j = 0; j < C::kBlockN / 8; ++j) {
+#pragma unroll
+    for (int e = 0; e < 2; ++e) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        float& score = rows.scores[4 * j + 2 * half + e];
+        score = change(halves[half], score, 8 * j + e);
+      }
+    }
+  }
+}
+
+/// Softcap. Products that are all small against the cap need no special function; a warp's threads agree on it.
 template <class C>
+TJ_DEVICE void cap_scores(Rows<C>& rows, const Params& params) {
+  float largest[4] = {};
+#pragma unroll
+  for (int j = 0; j < C::kBlockN / 2; ++j)
+    largest[j % 4] = dev::maximum(largest[j % 4], dev::magnitude(rows.scores[j]));
+  const float all = dev::maximum(dev::maximum(largest[0], largest[1]), dev::maximum(largest[2], largest[3]));
+  if (dev::any_in_warp(all > params.cap_small)) {
+#pragma unroll
+    for (int j = 0; j < C::kBlockN / 2; ++j) rows.scores[j] = tanh_of_powers(rows.scores[j] * params.cap_powers);
+  } else {
+#pragma unroll
+    for (int j = 0; j < C::kBlockN / 2; ++j) rows.scores[j] = small_tanh(params, rows.scores[j]);
+  }
+}
+
+/// Keys of a block beside the rows of a warp.
+enum class Side { before, behind, both };
+template <class C>
+TJ_DEVICE Side side_of(const Params& params, const Tile& tile, int i, int row) {
+  if (C::kCausal) return Side::before;  // those behind are hidden
+  const Mask mask = mask_of<C>(params, tile);
+  const int first = row - static_cast<int>(dev::lane_index() / 4u), from = first_key<C>(tile, i);
+  return from + C::kBlockN <= mask.place_of(first) + 1 ? Side::before
+         : from >= mask.place_of(first + 15)           ? Side::behind
+                                                       : Side::both;
+}
+
+/// Products, or what a softcap made of them, become scores. `row` is the thread's first.
+template <class C, class Variant>
 TJ_DEVICE void change_scores(Rows<C>& rows, const HeadNumbers<C>& head, const Params& params, const Tile& tile, int i,
-                             int row) {
+                             int row, Variant) {
   const int from = first_key_of_thread<C>(tile, i);
+  RowScores<C> halves[2] = {RowScores<C>(params, head, tile, row, from),
+                            RowScores<C>(params, head, tile, row + 8, from)};
+  const Side side = side_of<C>(params, tile, i, row);
+  const bool beside = kFoldsSlopes<C> && side != Side::both;
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
-    const RowScores<C> scores(params, head, tile, row + half * 8, from);
-#pragma unroll
-    for (int j = 0; j < C::kBlockN / 8; ++j) {
-#pragma unroll
-      for (int e = 0; e < 2; ++e) {
-        float& score = rows.scores[4 * j + 2 * half + e];
-        score = scores.of(score, 8 * j + e);
-      }
-    }
-    if constexpr (MaskMod<C>::kOn) {
-      if (!asks_mask_mod<C>(tile, first_key<C>(tile, i))) continue;
-#pragma unroll
-      for (int j = 0; j < C::kBlockN / 8; ++j) {
-#pragma unroll
-        for (int e = 0; e < 2; ++e) {
-          float& score = rows.scores[4 * j + 2 * half + e];
-          score = scores.seen(score, 8 * j + e);
-        }
-      }
-    }
+    if (beside && side == Side::behind) halves[half].turn();
+    rows.share(half, beside ? halves[half].shared() : 0.0f);
+  }
+  // Both rows of a key one behind the other, here and below, so that what a text reads of a key is read once.
+  if (beside) {
+    each_score(rows, halves, [](const auto& scores, float score, int key) { return scores.beside(score, key); });
+  } else {
+    each_score(rows, halves, [](const auto& scores, float score, int key) { return scores.behind_cap(score, key); });
+  }
+  if constexpr (MaskMod<C>::kOn && !Variant::kFast) {
+    if (!asks_mask_mod<C>(tile, first_key<C>(tile, i))) return;
+    each_score(rows, halves, [](const auto& scores, float score, int key) { return scores.seen(score, key); });
   }
 }
 
@@ -100,6 +155,7 @@ TJ_DEVICE void row_maximum(const Rows<C>& rows, float (&largest)[2]) {
       }
     }
     float value = dev::maximum(dev::maximum(chain[0], chain[1]), dev::maximum(chain[2], chain[3]));
+    if constexpr (kFoldsSlopes<C>) value += rows.shared(half);
     value = dev::maximum(value, dev::shuffle_xor(value, 1));
     largest[half] = dev::maximum(value, dev::shuffle_xor(value, 2));
   }
@@ -108,19 +164,21 @@ TJ_DEVICE void row_maximum(const Rows<C>& rows, float (&largest)[2]) {
 /// Masks, and moves each row's reference for its exponents, with the factor for what was gathered with the one before.
 template <class Powers, class C, class Variant>
 TJ_DEVICE void move_reference(Rows<C>& rows, const HeadNumbers<C>& head, const Params& params, const Tile& tile, int i,
-                              int row, Variant) {
+                              int row, Variant variant) {
   if constexpr (C::kGeneralScale) {
 #pragma unroll
     for (int j = 0; j < C::kBlockN / 2; ++j) rows.scores[j] *= params.sign;
   }
-  if constexpr (kChangesScores<C>) change_scores(rows, head, params, tile, i, row);
+  if constexpr (Softcap<C>::kOn) cap_scores(rows, params);
+  if constexpr (kChangesScores<C>) change_scores(rows, head, params, tile, i, row, variant);
   if constexpr (!Variant::kFast) mask(rows, params, tile, i, row);
   float largest[2];
   row_maximum(rows, largest);
 #pragma unroll
-  for (int half = 0; half < 2; ++half)
+  for (int half = 0; half < 2; ++half) {
     rows.correction[half] =
         move_to<Powers>(params, moves(params, rows.row_max[half], largest[half]), largest[half], rows.row_max[half]);
+  }
 }
 TJ_DEVICE bool corrects(const float (&correction)[2]) { return correction[0] != 1.0f || correction[1] != 1.0f; }
 /// Corrects the output gathered so far.
@@ -130,23 +188,42 @@ TJ_DEVICE void correct_output(Rows<C>& rows) {
   for (int j = 0; j < kOutputs<C> / 2; ++j) rows.output[j] *= rows.correction[j / 2 % 2];
 }
 
+/// Takes differences from the references where one of a warp's references, as a power of two, is so large that one
+/// multiply-add would lose what tells its scores apart. Both forms are within 2^-14 of a weight up to there.
+template <class C>
+TJ_DEVICE void take_differences(Rows<C>& rows, const Params& params, float (&references)[2]) {
+  constexpr float kMostFolded = 1024.0f;
+  const float largest =
+      dev::maximum_or_nan(dev::magnitude(references[0]), dev::magnitude(references[1])) * params.scale_log2;
+  if (!dev::any_in_warp(!(largest <= kMostFolded))) return;
+#pragma unroll
+  for (int j = 0; j < C::kBlockN / 2; ++j) rows.scores[j] -= references[j / 2 % 2];
+  references[0] = references[1] = 0.0f;
+}
+
 /// Online softmax: scores become weights where they are, the sums and the factor for earlier output follow.
 template <class C, class Variant>
 TJ_DEVICE void softmax(Rows<C>& rows, const HeadNumbers<C>& head, const Params& params, const Tile& tile, int i,
                        int row, Variant variant) {
   const float scale = params.scale_log2;
   move_reference<PowersOfTwo>(rows, head, params, tile, i, row, variant);
+  float references[2];
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
-    const float reference = Variant::kFast ? rows.row_max[half] : finite_reference(rows.row_max[half]);
-    const float offset = -reference * scale;
+    const float known = Variant::kFast && !kMakesScores<C> ? rows.row_max[half] : finite_reference(rows.row_max[half]);
+    references[half] = kFoldsSlopes<C> ? known - rows.shared(half) : known;
+  }
+  if constexpr (kAnyScores<C>) take_differences(rows, params, references);
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const float offset = -references[half] * scale;
     float sums[4] = {};
 #pragma unroll
     for (int j = 0; j < C::kBlockN / 8; ++j) {
 #pragma unroll
       for (int e = 0; e < 2; ++e) {
         float& score = rows.scores[4 * j + 2 * half + e];
-        score = PowersOfTwo::weight<C>(params, score, reference, offset);
+        score = dev::exp2_approx(dev::multiply_add(score, scale, offset));
         sums[2 * (j % 2) + e] += score;
       }
     }

@@ -24,6 +24,22 @@ TJ_DEVICE float tanh_of_powers(float powers) {
   return dev::with_sign(dev::multiply_add(2.0f, reciprocal_of_one_to_two(grown), -1.0f), powers);
 }
 
+/// tanh of the argument that a product of at most cap_small in size makes.
+TJ_DEVICE float small_tanh(const Params& params, float product) {
+  const float square = product * product;
+  float factor = dev::multiply_add(square, params.cap_factors[3], params.cap_factors[2]);
+  factor = dev::multiply_add(square, factor, params.cap_factors[1]);
+  return product * dev::multiply_add(square, factor, params.cap_factors[0]);
+}
+
+/// The slope of a head, in the units that its kernel takes.
+template <class C>
+TJ_DEVICE float slope_at(const Params& params, const Tile& tile, int head) {
+  const float slope =
+      dev::load_global(params.alibi_slopes + tile.batch * params.alibi_stride_batch + head * params.alibi_stride_head);
+  return kFoldsSlopes<C> ? slope * params.slope_units : slope;
+}
+
 /// Numbers of its tile's head that a role keeps: none, or the slope of ALiBi.
 template <class C, bool = Alibi<C>::kOn && !Packed<C>::kOn>
 struct HeadNumbers {
@@ -32,10 +48,7 @@ struct HeadNumbers {
 template <class C>
 struct HeadNumbers<C, true> {
   float slope;
-  TJ_DEVICE void take(const Params& params, const Tile& tile) {
-    slope = dev::load_global(params.alibi_slopes + tile.batch * params.alibi_stride_batch +
-                             tile.head * params.alibi_stride_head);
-  }
+  TJ_DEVICE void take(const Params& params, const Tile& tile) { slope = slope_at<C>(params, tile, tile.head); }
 };
 
 /// Begin of a query's numbers in the bias.
@@ -90,7 +103,14 @@ class RowScores {
   TJ_DEVICE float of(float product, int key) const {
     float score = product;
     if constexpr (Softcap<C>::kOn) score = tanh_of_powers(product * params_.cap_powers);
-    if constexpr (Alibi<C>::kOn) score = dev::multiply_add(score, params_.alibi_scale, bias(static_cast<float>(key)));
+    return behind_cap(score, key);
+  }
+  /// The same of what the softcap made.
+  TJ_DEVICE float behind_cap(float score, int key) const {
+    if constexpr (kFoldsSlopes<C>)
+      score += bias(static_cast<float>(key));
+    else if constexpr (Alibi<C>::kOn)
+      score = dev::multiply_add(score, params_.alibi_scale, bias(static_cast<float>(key)));
     if constexpr (kBiased<C>) {
       const long long offset =
           static_cast<long long>(min(from_ + key, params_.last_bias_key)) * params_.bias_stride_key;
@@ -103,6 +123,14 @@ class RowScores {
       score = C::score_mod(score, tile_.batch, head_, place_, min(from_ + key, last_), ModParams(params_));
     return score;
   }
+  /// Of kernels that fold slopes, where a block's keys are all on one side of its rows: the score but for shared().
+  TJ_DEVICE float beside(float score, int key) const {
+    return dev::multiply_add(static_cast<float>(key), slope_, score);
+  }
+  /// What the scores of these keys have in common.
+  TJ_DEVICE float shared() const { return bias_; }
+  /// Tells that the keys are behind the row.
+  TJ_DEVICE void turn() { slope_ = -slope_, bias_ = -bias_; }
   /// The score of a key that a text mask_mod may hide.
   TJ_DEVICE float seen(float score, int key) const {
     if constexpr (MaskMod<C>::kOn)
@@ -134,8 +162,7 @@ class RowScores {
   /// Packed rows have heads of their own.
   TJ_DEVICE static float slope_of(const Params& params, const HeadNumbers<C>& head, const Tile& tile, int row) {
     if constexpr (Packed<C>::kOn)
-      return dev::load_global(params.alibi_slopes + tile.batch * params.alibi_stride_batch +
-                              row_place<C>(params, tile, row).head * params.alibi_stride_head);
+      return slope_at<C>(params, tile, row_place<C>(params, tile, row).head);
     else
       return head.slope;
   }

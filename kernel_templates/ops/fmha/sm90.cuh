@@ -33,8 +33,19 @@ TJ_DEVICE int row_of(const Consumer<C>& consumer, const Tile& tile) {
 /// memory are the same in all threads, which the compiler cannot know: ptxas would serialise those products (C7520).
 template <class C>
 TJ_DEVICE int fast_begin(const Consumer<C>& consumer, const Tile& tile) {
-  const int first = unmasked_from<C>(consumer.params, tile, tile.row + consumer.copy * kRowsPerConsumer);
-  return Varlen<C>::kOn ? dev::uniform(first) : first;
+  const int row = tile.row + consumer.copy * kRowsPerConsumer;
+  int first;
+  if constexpr (KeyRange<C>::kOn)
+    first = seen_by_all<C>(consumer.params, tile, row, row + kRowsPerConsumer - 1).first;
+  else
+    first = unmasked_from<C>(consumer.params, tile, row);
+  return Varlen<C>::kOn || KeyRange<C>::kOn ? dev::uniform(first) : first;
+}
+/// Where a text bounds keys, iterations from this one on mask again.
+template <class C>
+TJ_DEVICE int fast_end(const Consumer<C>& consumer, const Tile& tile) {
+  const int row = tile.row + consumer.copy * kRowsPerConsumer;
+  return dev::uniform(seen_by_all<C>(consumer.params, tile, row, row + kRowsPerConsumer - 1).end);
 }
 
 // ---- one consumer's chain -------------------------------------------------------------------------------------------

@@ -162,6 +162,20 @@ TJ_DEVICE int unmasked_from(const Params& params, const Tile& tile, int first_ro
   return max(0, tile.first_block + tile.trip_count - mask.end_of(first_row) / C::kBlockN);
 }
 
+/// Iterations of a tile, `end` is behind the last.
+struct Iterations {
+  int first, end;
+};
+/// Those in which all of the rows from `first_row` to `last_row` see all keys, and no text has to be asked: of kernels
+/// with kKeyRange, whose text says so besides.
+template <class C>
+TJ_DEVICE Iterations seen_by_all(const Params& params, const Tile& tile, int first_row, int last_row) {
+  const Mask mask = mask_of<C>(params, tile);
+  const int from = max(mask.keys_of(min(last_row, mask.queries - 1)).first, tile.all0),
+            to = min(mask.keys_of(first_row).end, tile.all1), behind = tile.first_block + tile.trip_count;
+  return {max(0, behind - max(0, to) / C::kBlockN), behind - (from + C::kBlockN - 1) / C::kBlockN};
+}
+
 /// Is an iteration to mask the rows from `row` to `last_row`? All threads that hold some of them
 /// agree, so that most iterations of a window pay for the question alone.
 template <class C>

@@ -30,6 +30,8 @@ struct FmhaFamily {
   /// off. kNoFmhaGain for a tile that no call takes by itself.
   double (*least_gain)(const FmhaKernel& config, const FmhaTile& tile) = nullptr;
   bool has_pieces = false;  ///< has kernels whose second product and exponentials are nodes by pieces
+  /// Its threads hold two rows of scores (kernel_templates/ops/fmha/rows.cuh).
+  bool holds_rows = false;
 };
 
 /// A candidate of such a kernel, rated over the tiles of a square problem of a typical length. turns: order barriers

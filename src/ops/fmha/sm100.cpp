@@ -100,7 +100,7 @@ Costs costs_of(const FmhaKernel& config, const arch::Arch& arch, int polynomials
   c.drain = cycles(arch.fact("matrix_drain_cycles"));
   c.issue = arch.fact("matrix_issue_cycles");
   c.load_chunk = cycles(4.0 * kRows * kColumnsOfLoad / moved);
-  const FmhaScoreWork beside = fmha_score_work(config);
+  const FmhaScoreWork beside = fmha_score_work(config, arch);
   c.maximum_chunk = cycles(kRows * kColumnsOfLoad *
                            (1 / (arch.fact("minmax_per_cycle") * (arch.fact("minmax_operands") - 1)) +
                             beside.adds / arch.fact("f32_per_cycle")));

@@ -64,7 +64,7 @@ Costs costs_of(const FmhaKernel& config, const FmhaGroupTile& tile, const arch::
     return made;
   };
   c.product = product(depth), c.values = product(columns);
-  const FmhaScoreWork beside = fmha_score_work(config);
+  const FmhaScoreWork beside = fmha_score_work(config, arch);
   c.exp = cycles(scores * (1 + beside.exp) / arch.fact("exp2_per_cycle"));
   // A score costs one maximum, one multiply-add and one addition before it is rounded.
   c.alu = cycles(scores * (1.0 / arch.fact("minmax_per_cycle") + (2.0 + beside.adds) / arch.fact("f32_per_cycle")));
@@ -125,7 +125,7 @@ class Builder : private FmhaBuilder {
     const auto held = [&](int index) -> int& { return node(index).registers; };
     const int threads = arch_.warps_per_group * arch_.warp_size;
     held(qk) = kRowsPerConsumer * tile_.block_n / threads;
-    held(softmax) = kContextRegisters + fmha_feature_registers(config_);
+    held(softmax) = kContextRegisters + fmha_feature_registers(config_, arch_);
     held(rescale) = held(qk) / 2;  // two 16-bit weights a word
     held(pv) = kRowsPerConsumer * outputs() / threads;
   }
@@ -135,6 +135,8 @@ class Builder : private FmhaBuilder {
     const int qk = matrix("qk", c, costs_.product);
     const int softmax = arithmetic("softmax", c, costs_.softmax);
     masks(softmax);
+    // A text that bounds keys tells which blocks all rows see.
+    if (config_.key_range.given()) node(softmax).range = {graph::kFastVariant, graph::kFastBegin, "fast_end"};
     node(softmax).reservations.push_back(of("EXP", costs_.exp, costs_.softmax - costs_.exp));
     const int rescale = arithmetic("rescale", c, costs_.rescale);
     const int pv = matrix("pv", c, costs_.values);
@@ -190,9 +192,9 @@ bool fits(const FmhaKernel& config, const FmhaGroupTile& tile, const arch::Arch&
 }
 
 /// Words of a consumer's thread: scores, weights, output and context.
-int words_of(const FmhaKernel& config, int block_n) {
+int words_of(const FmhaKernel& config, int block_n, const arch::Arch& arch) {
   return block_n * 3 / 4 + fmha::multiplied_width(fmha_value_dim(config)) / 2 + kContextRegisters +
-         fmha_feature_registers(config);
+         fmha_feature_registers(config, arch);
 }
 
 /// Ways in which rows of o leave.
@@ -213,7 +215,7 @@ FmhaGroupTile widest_tile(const FmhaKernel& config, int consumers, Rows rows, co
   if (consumers == 3 && config.head_dim >= kNarrowest && config.head_dim <= kWidest &&
       fmha_value_dim(config) >= kValues)
     tile.block_n = kFewerKeys;
-  while (tile.block_n > 0 && (words_of(config, tile.block_n) > words || !fits(config, tile, arch)))
+  while (tile.block_n > 0 && (words_of(config, tile.block_n, arch) > words || !fits(config, tile, arch)))
     tile.block_n -= kMatrixDepth;
   tile.turns = tile.block_n <= 128;
   return tile;
@@ -230,7 +232,7 @@ FmhaGroupTile widest_staged(const FmhaKernel& config, int consumers, const arch:
 std::vector<FmhaGroupTile> packed_tiles(const FmhaKernel& config, const arch::Arch& arch) {
   constexpr int kMostWords = 216, kMostKeys = 128, kMatrixDepth = 16;
   FmhaGroupTile tile{1, kMostKeys, false, false};
-  while (tile.block_n > 0 && (words_of(config, tile.block_n) > kMostWords || !fits(config, tile, arch)))
+  while (tile.block_n > 0 && (words_of(config, tile.block_n, arch) > kMostWords || !fits(config, tile, arch)))
     tile.block_n -= kMatrixDepth;
   return {tile};
 }
@@ -307,7 +309,8 @@ const FmhaFamily& fmha_sm90() {
                                      .walks = true,
                                      .packs = true,
                                      .iteration_cycles = iteration_cycles,
-                                     .least_gain = least_gain};
+                                     .least_gain = least_gain,
+                                     .holds_rows = true};
   return family;
 }
 

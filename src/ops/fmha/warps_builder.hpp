@@ -101,7 +101,8 @@ class FmhaWarpBuilder : protected FmhaBuilder {
     // Queries in registers are an operand, of two elements a word.
     const int queries = c.queries < 0 ? 0 : static_cast<int>(words(depth()) * multiplier_.operand_copies()) / 2;
     node(c.qk).registers = words(keys_);
-    node(c.pv.back()).registers = words(outputs()) + queries + context_registers + fmha_feature_registers(config_);
+    node(c.pv.back()).registers =
+        words(outputs()) + queries + context_registers + fmha_feature_registers(config_, arch_);
     edge(c.begin, c.qk, 0, 0, false);
     if (c.queries >= 0) edge(c.queries, c.qk, 0, 0, false);
     return c;
@@ -180,7 +181,7 @@ class FmhaWarpBuilder : protected FmhaBuilder {
   static constexpr double kIssued = 4;
   static constexpr double kMatrixFlops = 2.0 * 16 * 8 * 16, kMatricesBytes = 4 * 8 * 16;  ///< of a warp's instruction
   const char* conversions_;
-  const FmhaScoreWork beside_ = fmha_score_work(config_);
+  const FmhaScoreWork beside_ = fmha_score_work(config_, arch_);
 };
 
 }  // namespace tj::ops

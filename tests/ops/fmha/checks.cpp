@@ -139,7 +139,7 @@ void check_fmha_scores(const std::string& target, const Turn& turn) {
     shape.softcap = softcap, shape.alibi = alibi, shape.sinks = sinks;
     shapes.push_back(shape);
   };
-  for (const float cap : {0.5f, 30.0f, 2000.0f}) add(shape_of(130, 300, 64, f16, true), cap, 0, false);
+  for (const float cap : {0.5f, 5.0f, 30.0f, 2000.0f}) add(shape_of(130, 300, 64, f16, true), cap, 0, false);
   for (const int alibi : {1, 2}) {
     FmhaShape shape = shape_of(130, 300, 64, f16, alibi == 1);
     shape.batch = 2, shape.heads = 4;

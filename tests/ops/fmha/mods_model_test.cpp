@@ -124,6 +124,36 @@ TEST_CASE("blocks outside of the bounds are never read: NaN in them shows nowher
   }
 }
 
+TEST_CASE("blocks that all rows see, by bounds at multiples of a block, one before and one behind") {
+  struct Bounds {
+    int first, end;
+  };
+  std::uint64_t seed = 12170;
+  int index = 0;
+  for (const Bounds& bounds :
+       {Bounds{128, 640}, {127, 641}, {129, 639}, {0, 700}, {256, 257}, {320, 700}, {160, 480}, {0, 128}}) {
+    CAPTURE(bounds.first);
+    for (const int kind : {0, 1, 2}) {
+      CAPTURE(kind);
+      if (testing::sampled_out(index++)) continue;
+      FmhaShape shape = shape_of(300, 700, kind == 1 ? 128 : 64, kind == 1);
+      shape.window = kind == 2 ? FmhaWindow{400, 100} : FmhaWindow{};
+      FmhaProblem problem(shape, ++seed);
+      const std::int32_t numbers[] = {bounds.first, bounds.end};
+      problem.args.mod_params = Tensor::contiguous(const_cast<std::int32_t*>(numbers), kCpu, DType::i32, {2});
+      problem.args.mask_mod = "return k >= params.i32(0) && k < params.i32(1);";
+      problem.args.key_range = "k0 = all0 = params.i32(0); k1 = all1 = params.i32(1);";
+      problem.mods.mask = [&](int, int, int, int k) { return k >= bounds.first && k < bounds.end; };
+      CHECK(run("model:sm_90a", problem) == "");
+      problem.args.score_mod = "return k < 400 && q % 3 == 0 ? -1.0f / 0.0f : score;";
+      problem.mods.mask = [&](int, int, int q, int k) {
+        return k >= bounds.first && k < bounds.end && (k >= 400 || q % 3 != 0);
+      };
+      CHECK(run("model:sm_90a", problem) == "");
+    }
+  }
+}
+
 TEST_CASE("rows and whole tiles that a text leaves without a key, with sinks and without") {
   std::uint64_t seed = 12200;
   int index = 0;

@@ -142,6 +142,32 @@ TEST_CASE("prepare() makes every kernel that a call may take; the report is the 
     }
 }
 
+TEST_CASE("a model's engine needs at most eight kernels: keys in pages for all it does, or prefill beside pages") {
+  const arch::Arch& arch = *arch::find("sm_90a");
+  const ops::ChooseKernel by_prediction{
+      [&](const ops::ProblemKey& problem) { return ops::fmha_op().choose(problem, arch); },
+      [&]() -> const arch::Arch& { return arch; }};
+  for (const int head_dim : {64, 96, 128, 192, 256}) {
+    CAPTURE(head_dim);
+    std::vector<ops::Kernel> kernels;
+    const auto add = [&](const FmhaConfig& config) {
+      for (const ops::NeededKernel& needed : ops::fmha_op().needed_kernels(&config, by_prediction)) {
+        const auto same = [&](const ops::Kernel& known) { return known.small_key == needed.kernel.small_key; };
+        if (std::none_of(kernels.begin(), kernels.end(), same)) kernels.push_back(needed.kernel);
+      }
+    };
+    FmhaConfig config;
+    config.dtype = DType::bf16, config.head_dim = head_dim, config.causal = true, config.varlen = true;
+    config.page_size = 16;
+    add(config);
+    CHECK(kernels.size() == 5);  // of few tiles and of many, keys of few queries in parts and whole, their merge
+    config.packed = false, config.page_size = 0;
+    kernels.clear();
+    add(config);
+    CHECK(kernels.size() == 5);
+  }
+}
+
 TEST_CASE("a tile that the arch does not have is refused by its name and by those that it has") {
   ops::FmhaKernel kernel = kernel_of(128);
   kernel.tile = ops::place_of_fmha_tile({192, 128});
