@@ -106,6 +106,7 @@ struct GatedDeltaRuleConfig {
   bool state_transposed = false;
   bool channel_gate = false;  ///< the gate is [.., T, H, K]
   bool checkpoints = false;   ///< calls have token_states of token_every 64, 128, ...: their chunks' kernels are others
+  bool delta = true;          ///< as of the calls: chunks have other kernels without it
 };
 
 /// Runs the call on Runtime::instance().

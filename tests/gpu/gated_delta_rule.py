@@ -6,6 +6,7 @@
     python3 tests/gpu/gated_delta_rule.py --times channels       # decoding with gates of key channels (KDA)
     python3 tests/gpu/gated_delta_rule.py --times prefill        # in chunks, beside a copy of as many bytes, and FLA where it can be imported
     python3 tests/gpu/gated_delta_rule.py --times kda            # the same with gates of key channels
+    python3 tests/gpu/gated_delta_rule.py --times simple_gla     # without the delta, whose graphs lack the solve; --times gla: with gates of channels
     python3 tests/gpu/gated_delta_rule.py --times stages         # stages as ops of their own; gated_delta_stages.py checks them
 
 It needs torch with CUDA, and tilejit's package: PYTHONPATH=src/python LD_LIBRARY_PATH=build/release/lib. Decides problems and prints; asserts

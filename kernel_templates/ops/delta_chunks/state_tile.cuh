@@ -101,17 +101,21 @@ struct Loader {
   TJ_DEVICE Loader(const StateParams& p, int) : params(p) {}
 };
 /// A chunk's slot: rows of k, of q where there are results, the record, rows of v. With gates of key channels rows of k
-/// and q are the record's faded ones, behind its numbers: k as it reads the state, k as it is kept, q.
+/// and q are the record's faded ones, behind its numbers: k as it reads the state, k as it is kept, q. kRecord and
+/// kKeys count from rows that a record without delta has not.
 template <class C>
 struct Slot {
   static constexpr u32 kTokenBytes = C::kHeadDim / kSwizzleColumns * kBlockBytes, kTokens = C::kMaps ? 1 : 2;
-  static constexpr int kCopiedRows = copied_rows(C::kHeadDim, C::kChannelGate, C::kMaps),
+  static constexpr int kCopiedRows = copied_rows(C::kHeadDim, C::kChannelGate, C::kDelta, C::kMaps),
                        kBoxes = boxes_of(kCopiedRows), kBoxRows = kCopiedRows / kBoxes;
-  static constexpr u32 kRecord = C::kChannelGate ? 0 : kTokens * kTokenBytes,
-                       kKeys = C::kChannelGate ? kRecordBytes : 0, kKept = C::kChannelGate ? kKeys + kTokenBytes : 0,
-                       kQueries = kKept + kTokenBytes, kValues = kRecord + kCopiedRows * kRowBytes;
+  static constexpr u32 kCopied = C::kChannelGate ? 0 : kTokens * kTokenBytes,
+                       kRecord = kCopied - kFirstRow<C> * kRowBytes,
+                       kKeys =
+                           C::kChannelGate ? kRecord + kRecordBytes - matrices_left_out(C::kDelta) * kTokenBytes : 0,
+                       kKept = C::kChannelGate ? kKeys + kTokenBytes : 0, kQueries = kKept + kTokenBytes,
+                       kValues = kCopied + kCopiedRows * kRowBytes;
   static_assert(kValues + C::kConsumers * kBlockBytes ==
-                    chunk_bytes(C::kHeadDim, C::kChannelGate, C::kMaps, C::kConsumers),
+                    chunk_bytes(C::kHeadDim, C::kChannelGate, C::kDelta, C::kMaps, C::kConsumers),
                 "the host's slot is this one");
 };
 
@@ -124,7 +128,7 @@ TJ_DEVICE void load_chunk(Loader<C>& loader, const Tile& tile, int i, u32 slot, 
   const int record = (tile.record + i) * params.records.heads + tile.head;
 #pragma unroll
   for (int box = 0; box < Slot<C>::kBoxes; ++box)
-    dev::copy_box_4d(slot + Slot<C>::kRecord + static_cast<u32>(box * Slot<C>::kBoxRows * kRowBytes),
+    dev::copy_box_4d(slot + Slot<C>::kCopied + static_cast<u32>(box * Slot<C>::kBoxRows * kRowBytes),
                      &params.record_rows, full, 0, record * kRowsOfRecord<C> + box * Slot<C>::kBoxRows, 0, 0);
   const int values = tile.from == kIdentity ? kNoHead : divided(tile.head, params.rule.by_v);
   copy_chunk(params, &params.v, place, values, first_column<C>(tile), C::kConsumers * kRows, slot + Slot<C>::kValues,

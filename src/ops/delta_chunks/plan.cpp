@@ -22,7 +22,7 @@ constexpr std::int64_t kMostRecordRows = std::int64_t{1} << 31;  // a copy's coo
 
 std::int64_t width_of(const GatedDeltaRuleArgs& call) { return call.q.shape[at(call.q.rank - 1)]; }
 int record_rows(const GatedDeltaRuleArgs& call) {
-  return delta_chunks::record_rows(static_cast<int>(width_of(call)), gates_channels(call));
+  return delta_chunks::record_rows(static_cast<int>(width_of(call)), gates_channels(call), call.delta);
 }
 std::int64_t heads_of(const GatedDeltaRuleArgs& call) { return call.o.shape[at(call.o.rank - 2)]; }
 /// A copy's box has so many rows.
@@ -107,8 +107,8 @@ void plan_state(const DeltaChunksArgs& args, DeltaStep step, LaunchPlan& plan) {
   plan.maps[1] = {offsetof(Params, k), token_map(call.k, listed)};
   plan.maps[2] = {offsetof(Params, v), token_map(call.v, listed)};
   plan.maps[3] = {offsetof(Params, o), token_map(call.o, listed)};
-  const int copied =
-      delta_chunks::copied_rows(static_cast<int>(width_of(call)), gates_channels(call), step == DeltaStep::map);
+  const int copied = delta_chunks::copied_rows(static_cast<int>(width_of(call)), gates_channels(call), call.delta,
+                                               step == DeltaStep::map);
   plan.maps[4] = {offsetof(Params, record_rows), record_map(args, copied / delta_chunks::boxes_of(copied))};
   plan.map_count = 5;
   gated_delta_rule::Params rule{};
