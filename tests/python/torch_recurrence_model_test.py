@@ -129,6 +129,18 @@ class GatedDeltaRule(unittest.TestCase):
         self.torch.gated_delta_rule_prefill(q[:4], k[:4], v[:4], decay[:4], None, 1.0, state, True, None, True, None, state)  # in its place
         self.agrees(state[0], serial(q[:4], k[:4], v[:4], decay[:4], ones, first[0], 1.0)[1][-1])
 
+    def test_negligible(self):
+        q, k, v, g, beta = self.inputs(1, 520)
+        out, state = torch.empty_like(v), torch.empty(1, 2, 64, 64)
+        options = {"gate": 0.1 * g, "beta": beta, "normalise": True, "final_state": state}
+        self.ops.gated_delta_rule_out(q, k, v, out, negligible=1e-4, **options)
+        wanted, states = serial(q[0], k[0], v[0], (0.1 * g[0]).exp(), beta[0], torch.zeros(2, 64, 64), 1 / 8)
+        self.agrees(out[0], wanted, 5e-3)
+        self.agrees(state[0], states[-1])
+        self.agrees(tilejit.gated_delta_rule(q, k, v, gate=0.1 * g, beta=beta, normalise=True, negligible=1e-4)[0], wanted, 5e-3)
+        self.refused("negligible is 1", lambda: self.ops.gated_delta_rule_out(q, k, v, out, negligible=1.0, **options))
+        self.refused("gate is absent", lambda: self.ops.gated_delta_rule_out(q, k, v, out, negligible=0.5))
+
     def test_checkpoints_of_prefill(self):
         q, k, v, g, beta = (x[0] for x in self.inputs(1, 130))
         decay, kept, starts = (0.1 * g).exp(), torch.full((2, 2, 64, 64), NAN), torch.tensor([0, 2])

@@ -22,6 +22,7 @@ inline constexpr int kBlockRows = 16, kBlockTerms = 1024;  ///< of a block of T:
 inline constexpr int kNumberRows = 16, kRecordRows = 2 * kChunk + kNumberRows;
 inline constexpr int kRowBytes = 128, kRecordBytes = kRecordRows * kRowBytes;
 inline constexpr int kFadedMatrices = 3;
+inline constexpr int kCopiedStates = 2;   ///< slots of a head where the caller's states are copied: one is used
 inline constexpr int kMostBoxRows = 256;  ///< of a copy
 
 /// Rows of a record that are left out, the first ones.
@@ -107,6 +108,8 @@ struct StateParams {
   float* states;  ///< between launches; of segments, those before each
   float* maps;    ///< of segments; of the step that makes them
   int tiles;
+  /// Above 0: segments begin from zeros, so many chunks ahead that decays leave at most this share of the state.
+  float negligible;
 };
 /// map_rows: column, row.
 struct CarryParams {

@@ -5,7 +5,9 @@
 //
 // A sequence may be cut into segments that blocks do side by side. With S before a segment, the state behind it is
 // S M + N: N comes of a state of zeros, and M of the identity where values are zeros. One step makes N and M of each
-// segment, carry.cuh goes from segment to segment, and states and results begin anew from there.
+// segment, carry.cuh goes from segment to segment, and states and results begin anew from there. A call may allow
+// segments to forget (StateParams::negligible): they need no map then. The caller's states are copied first, as the
+// last segment may overwrite them.
 #pragma once
 
 #include "ops/delta_chunks/chunks.cuh"
@@ -33,10 +35,30 @@ struct Tile {
   int record;             ///< of the first chunk
   int chunk;              ///< the first one's number in its sequence
   int from, to;           ///< slots, or of Between
+  int ahead;              ///< chunks of them that only the state behind them is wanted of
 };
+/// The decay of a chunk's tokens together, with gates of heads.
+template <class C>
+TJ_DEVICE float total_of(const StateParams& params, int record, int head) {
+  constexpr int kBytes = kRowsOfRecord<C> * kRowBytes;
+  const unsigned char* const first =
+      params.records.data + (static_cast<long long>(record) * params.records.heads + head) * kBytes;
+  return dev::load_global(reinterpret_cast<const float*>(first + (2 * (kChunk + kTotal) - kFirstRow<C>)*kRowBytes));
+}
+/// A segment that begins without the state before it: the first chunk from which decays leave so little that it counts
+/// for nothing. `record`: of the sequence's first chunk.
+template <class C>
+TJ_DEVICE int begin_ahead(const StateParams& params, int record, int head, int segment) {
+  float left = 1.0f;
+  int chunk = segment;
+#pragma unroll 1
+  while (chunk > 0 && !(left <= params.negligible)) left *= total_of<C>(params, record + --chunk, head);
+  return chunk;
+}
 /// The tile's unit of its head: a segment, or what maps one.
 template <class C>
-TJ_DEVICE void take_unit(Tile& tile, const Records& records, int head, int unit, int chunks) {
+TJ_DEVICE void take_unit(Tile& tile, const StateParams& params, int head, int unit, int chunks) {
+  const Records& records = params.records;
   int segment = unit;
   if constexpr (C::kMaps) {
     const bool identity = unit >= records.segments - 1;
@@ -50,12 +72,21 @@ TJ_DEVICE void take_unit(Tile& tile, const Records& records, int head, int unit,
     tile.from = records.first == 0 ? kOfCaller : head;
     tile.to = kOfCaller;
   }
-  const int first = records.first + segment * records.count;
+  int first = records.first + segment * records.count;
   const int behind = records.count > 0 ? min(chunks, first + records.count) : chunks;
   if (!C::kMaps && records.segments == 1) {
     if (behind < chunks) tile.to = head;
     if (first > 0 && first >= chunks) tile.from = tile.to = kNowhere;  // launches before this one have done all
   }
+  if constexpr (!C::kMaps && !C::kChannelGate)
+    if (params.negligible > 0 && records.segments > 1 && (first < chunks || tile.to == kOfCaller)) {
+      const int segment_begin = min(first, chunks);
+      first = begin_ahead<C>(params, tile.record, tile.head, segment_begin);
+      tile.ahead = segment_begin - first;
+      tile.from = first > 0 || params.rule.initial.data == nullptr ? kZeros : head * kCopiedStates;
+    } else if (params.negligible > 0) {
+      tile.from = kNowhere;  // behind the sequence's end
+    }
   tile.trip_count = max(0, behind - first);
   tile.first += first * kChunk;
   tile.record += first;
@@ -63,7 +94,7 @@ TJ_DEVICE void take_unit(Tile& tile, const Records& records, int head, int unit,
 }
 template <class C>
 TJ_DEVICE Tile tile_at(const StateParams& params, int index) {
-  Tile tile{index, index < params.tiles, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+  Tile tile{index, index < params.tiles, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
   if (!tile.valid) return tile;
   const StateRule& rule = params.rule;
   const int units = divided(index, params.records.by_parts), head = divided(units, params.records.by_units);
@@ -81,8 +112,7 @@ TJ_DEVICE Tile tile_at(const StateParams& params, int index) {
     tile.end = tokens.end;
     tile.record = tile.first / kChunk + tile.sequence;
   }
-  take_unit<C>(tile, params.records, head, units - head * params.records.units,
-               (tile.end - tile.first + kChunk - 1) / kChunk);
+  take_unit<C>(tile, params, head, units - head * params.records.units, (tile.end - tile.first + kChunk - 1) / kChunk);
   return tile;
 }
 TJ_DEVICE Place place_of(const Tile& tile, int i) {
@@ -148,6 +178,7 @@ struct Writer {
 };
 template <class C>
 TJ_DEVICE void put_rows(Writer<C>& writer, const Tile& tile, int i, u32 slot) {
+  if (i < tile.ahead) return;
   const StateParams& params = writer.params;
   const Place place = place_of(tile, i);
   const int column = first_column<C>(tile) + writer.copy * kRows;

@@ -123,6 +123,7 @@ void plan_state(const DeltaChunksArgs& args, DeltaStep step, LaunchPlan& plan) {
   p.records = records_of(args, static_cast<int>(width_of(call)) / (step == DeltaStep::wide_state ? 128 : 64), units);
   p.states = args.memory.states;
   p.maps = args.memory.maps;
+  p.negligible = step == DeltaStep::map || args.segments == 1 ? 0.0f : call.negligible;
   p.tiles = static_cast<int>(states_of(call)) * p.records.parts * units;
   walk_chunks(p.tiles, call.max_sms, plan);
 }
@@ -154,6 +155,12 @@ void plan_carry(const DeltaChunksArgs& args, LaunchPlan& plan) {
   walk_chunks(p.tiles, args.call.max_sms, plan);
 }
 
+/// Segments that have states between launches. Those that forget have none but the caller's.
+int copied_segments(const GatedDeltaRuleArgs& call, const ChunkCut& cut) {
+  if (cut.segments == 1 || call.negligible == 0) return cut.segments;
+  return call.initial_state ? delta_chunks::kCopiedStates : 1;
+}
+
 }  // namespace
 
 /// Chunk c of a listed sequence has place begin / 64 + its number + c (chunks.cuh).
@@ -171,8 +178,9 @@ bool delta_chunks_in_ranges(const GatedDeltaRuleArgs& call) {
 
 std::size_t delta_chunks_bytes(const GatedDeltaRuleArgs& call, const ChunkCut& cut) {
   std::int64_t slots = 0;
-  if (cut.segments > 1)
-    slots = cut.segments + units_of(cut.segments);
+  const int segments = copied_segments(call, cut);
+  if (segments > 1)
+    slots = segments + units_of(segments);
   else if (cut.ranges > 1)
     slots = 1;
   const auto state = static_cast<std::size_t>(states_of(call) * width_of(call) * width_of(call)) * sizeof(float);
@@ -180,7 +188,7 @@ std::size_t delta_chunks_bytes(const GatedDeltaRuleArgs& call, const ChunkCut& c
 }
 ChunkMemory delta_chunks_memory(const GatedDeltaRuleArgs& call, const ChunkCut& cut, void* workspace) {
   auto* const states = reinterpret_cast<float*>(static_cast<unsigned char*>(workspace) + records_bytes(call));
-  return {workspace, states, states + cut.segments * states_of(call) * width_of(call) * width_of(call)};
+  return {workspace, states, states + copied_segments(call, cut) * states_of(call) * width_of(call) * width_of(call)};
 }
 
 bool delta_chunks_serve(const GatedDeltaRuleArgs& call) {

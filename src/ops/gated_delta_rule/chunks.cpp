@@ -28,6 +28,8 @@ constexpr double kChunkTokens = 64;
 constexpr double kRangeCycles = 8000;              // what a range takes beside its chunks
 constexpr double kCarryCycles = 4000;              // states from one segment to the next
 constexpr int kMostRanges = 16, kLeastChunks = 4;  // of a call; of a range
+constexpr int kCopied = 2;                         // segments, as of a call whose states are copied
+constexpr double kAhead = 3;                       // guess: chunks after which decays have left nothing that counts
 
 DeltaChunksKernel kernel_of_step(const GatedDeltaRuleKernel& kernel, DeltaStep step, bool keeps, bool delta) {
   return {kernel.dtype,
@@ -82,8 +84,14 @@ ChunkCut chunk_cut(const GatedDeltaRuleArgs& args, int multiprocessors) {
   };
   for (int ranges = 2; ranges <= std::min(kMostRanges, all / kLeastChunks); ++ranges)
     take({ranges, 1}, (first + states + (ranges - 1) * beside) / ranges + ranges * kRangeCycles);
-  for (int segments = 3; segments <= std::min(kMostRanges, all / kLeastChunks); ++segments) {
+  const bool forgets = args.negligible > 0;
+  for (int segments = forgets ? 2 : 3; segments <= std::min(kMostRanges, all / kLeastChunks); ++segments) {
     const double chunks = (all + segments - 1) / segments;
+    if (forgets) {
+      take({1, segments},
+           first + (chunks + kAhead) * of.state * waves(tiles * segments, multiprocessors) + 2 * kRangeCycles);
+      continue;
+    }
     take({1, segments}, first +
                             chunks * (of.map * waves(tiles * (2 * segments - 3), multiprocessors) +
                                       of.state * waves(tiles * segments, multiprocessors)) +
@@ -108,6 +116,10 @@ void chunk_steps(const GatedDeltaRuleArgs& args, const GatedDeltaRuleKernel& ker
   if (cut.segments > 1) {
     const ChunkRange one{0, (all + cut.segments - 1) / cut.segments};
     step(DeltaStep::solve, {}, 1);
+    if (args.negligible > 0) {
+      if (args.initial_state) step(DeltaStep::map, {all, 1}, kCopied);  // behind all chunks: it copies states
+      return step(DeltaStep::state, one, cut.segments);
+    }
     for (const DeltaStep of : {DeltaStep::map, DeltaStep::carry, DeltaStep::state}) step(of, one, cut.segments);
     return;
   }
