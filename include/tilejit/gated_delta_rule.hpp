@@ -85,6 +85,12 @@ struct GatedDeltaRuleArgs {
   std::optional<Tensor> final_state;    ///< not written when absent
   std::optional<Tensor> token_states;
   int token_every = 1;  ///< tokens from one of token_states to the next
+  /// Above 0 and below 1: an approximate result of a long sequence in chunks, where that is faster. Segments of the
+  /// sequence then begin from zeros, so many chunks ahead that decays leave at most this share of the state before
+  /// them; from the caller's state where they never do. With keys of length 1 at most and beta from 0 to 1, the state
+  /// before a token lacks at most so much of an earlier one. It needs a gate of [.., T, H]. Calls that are not cut into
+  /// segments, as lists of several sequences, are exact. 0: all are.
+  float negligible = 0;
   /// [slots, H, V] and [N, L, H, V], of the states above where these are e4m3.
   std::optional<Tensor> initial_scales, final_scales, token_scales;
   std::optional<Tensor> read_slots, write_slots;  ///< [N]
@@ -106,6 +112,7 @@ struct GatedDeltaRuleConfig {
   bool state_transposed = false;
   bool channel_gate = false;  ///< the gate is [.., T, H, K]
   bool checkpoints = false;   ///< calls have token_states of token_every 64, 128, ...: their chunks' kernels are others
+  bool delta = true;          ///< as of the calls: chunks have other kernels without it
 };
 
 /// Runs the call on Runtime::instance().

@@ -64,6 +64,15 @@ Json nodes(const graph::Graph& graph, const Schedule& schedule) {
   return list;
 }
 
+/// The interval below that a search excluded.
+Json excluded(const Excluded& of) {
+  Json out = {{"ii", of.ii}, {"recurrence", nullptr}, {"unit", nullptr}, {"nodes", of.nodes}};
+  if (!of.recurrence.empty())
+    out["recurrence"] = {{"nodes", of.recurrence}, {"cycles", of.cycles}, {"distance", of.distance}};
+  if (!of.unit.empty()) out["unit"] = of.unit;
+  return out;
+}
+
 /// Tiles that follow each other; null where tile_level() has none.
 Json tile(const graph::Graph& graph, const Schedule& schedule) {
   const std::optional<TileLevel> level = tile_level(graph, schedule);
@@ -96,6 +105,7 @@ std::string to_json(const graph::Graph& graph, const Schedule& schedule) {
   out["proven_ii"] = schedule.proven_ii;
   out["proven_length"] = schedule.proven_length;
   out["certificate"] = schedule.certificate;
+  if (schedule.excluded.ii > 0) out["excluded"] = excluded(schedule.excluded);
   out["joint"] = schedule.joint;
   out["cluster"] = graph.cluster;
   if (graph.pairs) out["pairs"] = true;

@@ -12,6 +12,7 @@
 #include "sched/bounds.hpp"
 #include "sched/joint/joint.hpp"
 #include "sched/joint/tile.hpp"
+#include "sched/modulo/binding.hpp"
 #include "sched/modulo/modulo.hpp"
 #include "sched/modulo/problem.hpp"
 #include "sched/rings.hpp"
@@ -81,7 +82,8 @@ void take_cycles(const graph::Graph& graph, const Problem& problem, const Modulo
   schedule.length = makespan(problem, cycle);
   schedule.proven_ii = found.proven_ii;
   schedule.proven_length = found.proven_length;
-  schedule.certificate = found.certificate;
+  schedule.excluded = what_binds(problem, found);
+  schedule.certificate = found.certificate + to_words(schedule.excluded);
   schedule.cycle.assign(graph.nodes.size(), 0);
   for (int i = 0; i < problem.size(); ++i) schedule.cycle[at(problem.node[at(i)])] = cycle[at(i)];
   order_roles(graph, schedule);

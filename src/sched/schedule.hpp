@@ -39,12 +39,22 @@ struct OrderBarrier {
   std::vector<std::vector<int>> nodes;  ///< per role: the nodes of its run, in issue order
 };
 
+/// The interval below a schedule's, where a search had to exclude it: neither units nor recurrences alone do.
+struct Excluded {
+  int ii = 0;                           ///< 0: there is none
+  std::vector<std::string> recurrence;  ///< nodes of the longest one, in its order; empty: there is none
+  std::int64_t cycles = 0, distance = 0;
+  std::string unit;  ///< without it the interval would be possible; empty: no one unit, or too much to ask
+  std::vector<std::string> nodes;  ///< without any one of these on the unit it would be, too
+};
+
 struct Schedule {
   int ii = 0;
   int length = 0;
   int res_mii = 0, rec_mii = 0;
   bool proven_ii = false, proven_length = false;
   std::string certificate;  ///< the reason why a smaller II is impossible
+  Excluded excluded;        ///< and what binds there
   std::uint64_t search_nodes = 0;
   double solve_ms = 0;     ///< information only; never part of a decision
   std::vector<int> cycle;  ///< per node; tile-scope nodes have 0

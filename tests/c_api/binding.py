@@ -87,8 +87,9 @@ class ChunkOArgs(Sized):
 
 class GatedDeltaRuleArgs(Sized):
     _fields_ = [("size", ctypes.c_uint64), *_tensors("q k v o gate a_log dt_bias beta initial_state final_state token_states read_slots write_slots "
-                                                     "cu_seqlens initial_scales final_scales token_scales"), ("scale", ctypes.c_float)] + [
-        (name, ctypes.c_int32) for name in "has_scale gate_form beta_raw without_delta normalise state_transposed max_sms token_every".split()]
+                                                     "cu_seqlens initial_scales final_scales token_scales"), ("scale", ctypes.c_float), *(
+        (name, ctypes.c_int32) for name in "has_scale gate_form beta_raw without_delta normalise state_transposed max_sms token_every".split()),
+        ("negligible", ctypes.c_float)]
 
 
 class KernelReport(Sized):

@@ -6,6 +6,8 @@
     python3 tests/gpu/gated_delta_rule.py --times channels       # decoding with gates of key channels (KDA)
     python3 tests/gpu/gated_delta_rule.py --times prefill        # in chunks, beside a copy of as many bytes, and FLA where it can be imported
     python3 tests/gpu/gated_delta_rule.py --times kda            # the same with gates of key channels
+    python3 tests/gpu/gated_delta_rule.py --times simple_gla     # without the delta, whose graphs lack the solve; --times gla: with gates of channels
+    python3 tests/gpu/gated_delta_rule.py --times negligible     # as prefill, and segments may forget
     python3 tests/gpu/gated_delta_rule.py --times stages         # stages as ops of their own; gated_delta_stages.py checks them
 
 It needs torch with CUDA, and tilejit's package: PYTHONPATH=src/python LD_LIBRARY_PATH=build/release/lib. Decides problems and prints; asserts
@@ -66,7 +68,7 @@ class Problem:
     def __str__(self):
         return (f"{self.dtype} width {self.width} states {self.state_dtype}{' [K, V]' if self.transposed else ''} heads {self.of} of {self.heads} "
                 f"lengths {self.lengths} gate {self.kind}{' of channels' if self.channels else ''} beta {self.beta_kind} delta {self.delta} "
-                f"pool {self.pool} in place {self.in_place} kept {self.kept} every {self.every}")
+                f"negligible {self.options.get('negligible', 0)} pool {self.pool} in place {self.in_place} kept {self.kept} every {self.every}")
 
     def limits(self):
         """Of o and of states: those of chunks where the call may be served so; states of e4m3 are rounded behind that."""
@@ -111,6 +113,8 @@ class Problem:
             b = (6 * uniform - 3 if self.beta_kind == "raw" else 0.8 + 0.2 * uniform if self.beta_kind == "near one" else uniform).to(self.numbers)
             self.options.update(beta=b, beta_raw=self.beta_kind == "raw")
             self.strength = b.double().sigmoid() if self.beta_kind == "raw" else b.double()
+        if g is not None and not self.channels and draw.random() < 0.3:  # segments may forget: far less than the limits
+            self.options["negligible"] = 1e-5
 
     def make_states(self, draw):
         count = len(self.lengths)

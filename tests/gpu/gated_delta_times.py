@@ -76,25 +76,33 @@ KDA = ((32, 32, 1, 8192), (32, 32, 1, 32768), (32, 32, 4, 2048), (32, 32, 8, 409
 
 
 def fla_call(q, k, v, g, beta):
-    """A call of flash-linear-attention; None where it cannot be imported."""
+    """A call of flash-linear-attention; None where it cannot be imported. Without the delta beta is None."""
     try:
-        if g.dim() == 4:
+        if beta is None and g.dim() == 4:
+            from fla.ops.gla import chunk_gla as function
+        elif beta is None:
+            from fla.ops.simple_gla import chunk_simple_gla as function
+        elif g.dim() == 4:
             from fla.ops.kda import chunk_kda as function
         else:
             from fla.ops.gated_delta_rule import chunk_gated_delta_rule as function
     except ImportError:
         return None
+    if beta is None:
+        return lambda: function(q, k, v, g, output_final_state=True)
     return lambda: function(q, k, v, g, beta, output_final_state=True, use_qk_l2norm_in_kernel=True)
 
 
-def time_prefill(problems=PREFILL, channels=False):
+def time_prefill(problems=PREFILL, channels=False, delta=True, negligible=0.0):
     for heads, v_heads, batch, tokens in problems:
         q, k = (torch.randn(batch, tokens, heads, 128, device=GPU).bfloat16() for _ in range(2))
-        v, beta = torch.randn(batch, tokens, v_heads, 128, device=GPU).bfloat16(), torch.rand(batch, tokens, v_heads, device=GPU)
+        v = torch.randn(batch, tokens, v_heads, 128, device=GPU).bfloat16()
+        beta = torch.rand(batch, tokens, v_heads, device=GPU) if delta else None
         g = torch.rand(batch, tokens, v_heads, *((128,) if channels else ()), device=GPU)
         g, o, state = -0.1 * g, torch.empty_like(v), torch.empty(batch, v_heads, 128, 128, device=GPU)
-        moved = 2 * (q.numel() + k.numel() + v.numel() + o.numel()) + 4 * (g.numel() + beta.numel() + state.numel())
-        ours = per_call([lambda: torch.ops.tilejit.gated_delta_rule_out(q, k, v, o, gate=g, beta=beta, normalise=True, final_state=state)])
+        moved = 2 * (q.numel() + k.numel() + v.numel() + o.numel()) + 4 * (g.numel() + (beta.numel() if delta else 0) + state.numel())
+        ours = per_call([lambda: torch.ops.tilejit.gated_delta_rule_out(q, k, v, o, gate=g, beta=beta, delta=delta, normalise=delta,
+                                                                        final_state=state, negligible=negligible)])
         source, target = (torch.zeros(moved // 2, dtype=torch.uint8, device=GPU) for _ in range(2))
         copy, peer = per_call([lambda: target.copy_(source)]), fla_call(q, k, v, g, beta)
         beside = f"  FLA {per_call([peer]):8.1f} us" if peer else ""
@@ -105,4 +113,21 @@ def time_kda():
     time_prefill(KDA, channels=True)
 
 
-TIMES = {"decode": time_decode, "tokens": time_tokens, "channels": time_channels, "prefill": time_prefill, "kda": time_kda, "stages": time_stages}
+SIMPLE_GLA = ((16, 16, 1, 8192), (32, 32, 1, 8192), (32, 32, 1, 32768), (32, 32, 4, 2048), (32, 32, 8, 4096), (8, 8, 1, 8192))
+
+
+def time_simple_gla():
+    time_prefill(SIMPLE_GLA, delta=False)
+
+
+def time_negligible():
+    """Segments that may forget; gates as in time_prefill() leave 4e-2 of a state after a chunk."""
+    time_prefill(negligible=1e-4)
+
+
+def time_gla():
+    time_prefill(SIMPLE_GLA, channels=True, delta=False)
+
+
+TIMES = {"decode": time_decode, "tokens": time_tokens, "channels": time_channels, "prefill": time_prefill, "kda": time_kda,
+         "simple_gla": time_simple_gla, "gla": time_gla, "negligible": time_negligible, "stages": time_stages}

@@ -102,6 +102,62 @@ class GatedDeltaRule(unittest.TestCase):
         self.torch.gated_delta_rule_decode(q, k, v, others, a_log, a, bias, b, state_indices=slots, disable_state_update=True)
         self.assertTrue(torch.equal(others, before))
 
+    def test_prefill_with_the_arguments_of_flashinfer(self):
+        q, k, v, g, beta = (x[0] for x in self.inputs(1, 70, heads=2, v_heads=1))
+        g, beta = (x.repeat(1, 2) for x in (g, beta))  # as many as q has, which are more than v has
+        ends, first, decay = torch.tensor([0, 66, 66, 70]), drawn(3, 2, 64, 64), (0.1 * g).exp()
+        out, last = torch.full((70, 2, 64), NAN, dtype=q.dtype), torch.full((3, 2, 64, 64), NAN)
+        both = self.torch.gated_delta_rule_prefill(q, k, v, decay, beta, None, first, True, ends, True, out, last)
+        self.assertIs(both[0], out)
+        self.assertIs(both[1], last)
+        for n, (begin, end) in enumerate(zip(ends.tolist(), ends.tolist()[1:])):
+            part = slice(begin, end)
+            if begin == end:
+                self.assertTrue(torch.equal(last[n], first[n]))
+                continue
+            wanted, states = serial(q[part], k[part], v[part], decay[part], beta[part], first[n], 1 / 8)
+            self.agrees(out[part], wanted, 5e-3)
+            self.agrees(last[n], states[-1])
+        ones = torch.ones(4, 2)
+        wanted, states = serial(q[:4] / 8, k[:4] / 8, v[:4], ones, ones, torch.zeros(2, 64, 64), 1 / 8, False)
+        o = self.torch.gated_delta_rule_prefill(q[:4] / 8, k[:4] / 8, v[:4], scale=0.0)  # 0: as None, and all else is optional
+        self.agrees(o, wanted)
+        o, state = self.torch.gated_delta_rule_prefill(q[:4] / 8, k[:4] / 8, v[:4], output_final_state=True)
+        self.assertEqual(state.dtype, torch.float32)
+        self.agrees(state[0], states[-1])
+        state = first[:1].clone()
+        self.torch.gated_delta_rule_prefill(q[:4], k[:4], v[:4], decay[:4], None, 1.0, state, True, None, True, None, state)  # in its place
+        self.agrees(state[0], serial(q[:4], k[:4], v[:4], decay[:4], ones, first[0], 1.0)[1][-1])
+
+    def test_negligible(self):
+        q, k, v, g, beta = self.inputs(1, 520)
+        out, state = torch.empty_like(v), torch.empty(1, 2, 64, 64)
+        options = {"gate": 0.1 * g, "beta": beta, "normalise": True, "final_state": state}
+        self.ops.gated_delta_rule_out(q, k, v, out, negligible=1e-4, **options)
+        wanted, states = serial(q[0], k[0], v[0], (0.1 * g[0]).exp(), beta[0], torch.zeros(2, 64, 64), 1 / 8)
+        self.agrees(out[0], wanted, 5e-3)
+        self.agrees(state[0], states[-1])
+        self.agrees(tilejit.gated_delta_rule(q, k, v, gate=0.1 * g, beta=beta, normalise=True, negligible=1e-4)[0], wanted, 5e-3)
+        self.refused("negligible is 1", lambda: self.ops.gated_delta_rule_out(q, k, v, out, negligible=1.0, **options))
+        self.refused("gate is absent", lambda: self.ops.gated_delta_rule_out(q, k, v, out, negligible=0.5))
+
+    def test_checkpoints_of_prefill(self):
+        q, k, v, g, beta = (x[0] for x in self.inputs(1, 130))
+        decay, kept, starts = (0.1 * g).exp(), torch.full((2, 2, 64, 64), NAN), torch.tensor([0, 2])
+        run = self.torch.gated_delta_rule_prefill
+        o = run(q, k, v, decay, beta, None, None, False, torch.tensor([0, 130]), True, None, None, kept, starts, 64)
+        wanted, each = serial(q, k, v, decay, beta, torch.zeros(2, 64, 64), 1 / 8)
+        self.agrees(o, wanted, 5e-3)
+        self.agrees(kept, each[[63, 127]])
+        more = {"state_checkpoints": kept, "checkpoint_cu_starts": starts}
+        for text, call in (("state_checkpoints is given with 2 sequences", lambda: run(q, k, v, cu_seqlens=torch.tensor([0, 65, 130]),
+                                                                                      checkpoint_every_n_tokens=64, **more)),
+                           ("checkpoint_every_n_tokens is 65", lambda: run(q, k, v, checkpoint_every_n_tokens=65, **more)),
+                           ("state_checkpoints is given and checkpoint_every_n_tokens is 0", lambda: run(q, k, v, **more)),
+                           ("state_checkpoints is absent", lambda: run(q, k, v, checkpoint_every_n_tokens=64)),
+                           ("q.rank is 4", lambda: run(q[None], k, v)), ("g.rank is 3", lambda: run(q, k, v, decay[None]))):
+            self.refused(text, call)
+
     def test_checkpoints(self):
         q, k, v, g, beta = self.inputs(1, 130)
         g, out, states = 0.1 * g, torch.empty_like(v), torch.full((1, 2, 2, 64, 64), NAN)

@@ -128,13 +128,13 @@ TJ_DEVICE void multiply_columns(const Rows& rows, u32 sums, int first, int m, in
 #pragma unroll
     for (int at = 0; at < 4; ++at) fades[i][at] = dev::exp2_approx(rows.sums[i][at] - shared[at]);
   Terms of_k, of_q;
-  fade_words<C>(rows.of_k, fades, of_k);
+  if constexpr (C::kDelta) fade_words<C>(rows.of_k, fades, of_k);
   fade_words<C>(rows.of_q, fades, of_q);
 #pragma unroll
   for (int half = Half; half < Half + Halves; ++half) {
     u32 high[2], low[2];
     fade_keys<C>(sums, first + kColumns * half, step, shared, keys[half], keys[2 + half], high, low);
-    multiply_terms(*reinterpret_cast<float(*)[4]>(with_k + 4 * half), of_k, high, low);
+    if constexpr (C::kDelta) multiply_terms(*reinterpret_cast<float(*)[4]>(with_k + 4 * half), of_k, high, low);
     multiply_terms(*reinterpret_cast<float(*)[4]>(with_q + 4 * half), of_q, high, low);
   }
 }
@@ -142,8 +142,8 @@ TJ_DEVICE void load_keys(u32 k, int block, int step, u32 (&keys)[4]) {
   load_rows(k + static_cast<u32>(block) * kBlockRows * kSwizzleRowBytes, dev::down_place(), step, keys);
 }
 
-/// Sixteen rows of a warp up to the diagonal's block, and factors that normalise the rows of k, then of q. Above the
-/// diagonal there may be anything, also what is no number.
+/// Sixteen rows of a warp up to the diagonal's block, of k k^T only where there is a delta, and factors that normalise
+/// the rows of k, then of q. Above the diagonal there may be anything, also what is no number.
 template <class C>
 TJ_DEVICE void multiply_faded(ChannelSolver<C>& solver, const Tile&, int, u32 k, u32 q, u32 sums, u32 factors,
                               u32 q_factors) {
@@ -204,7 +204,9 @@ TJ_DEVICE void put_faded(ChannelSolver<C>& solver, const Tile& tile, int, u32 k,
   const u32 place = first_rows(solver);
   const int row = solver.own * kBlockRows + static_cast<int>(dev::lane_index() / 4), channel = own_channel(solver);
   unsigned char *const record = record_of<C>(solver.params, tile), *const rows =
-                                                                       record + kRecordBytes + row * kSwizzleRowBytes;
+                                                                       record + kRecordBytes -
+                                                                       matrices_left_out(C::kDelta) * kMatrixBytes +
+                                                                       row * kSwizzleRowBytes;
   if (channel < C::kHeadDim) {
     const u32 number = static_cast<u32>(number_place(channel));
     const float total = dev::load_shared<float>(sums_of_token<C>(sums, kChunk - 1) + (number ^ odd_token(kChunk - 1)));
@@ -229,7 +231,7 @@ TJ_DEVICE void put_faded(ChannelSolver<C>& solver, const Tile& tile, int, u32 k,
         kept[i][at] = dev::exp2_approx(last[at] - own[at]);
       }
     }
-    put_step<C>(to, of_k, read);
+    if constexpr (C::kDelta) put_step<C>(to, of_k, read);
     put_step<C>(to + kMatrixBytes, of_k, kept);
     put_step<C>(to + 2 * kMatrixBytes, of_q, read);
   }

@@ -21,9 +21,11 @@ inline constexpr int kSwizzleRowBytes = kRowBytes;
 inline constexpr u32 kSwizzleAtomBytes = 1024;
 inline constexpr u32 kBlockBytes = kChunk * kSwizzleRowBytes;  ///< of a chunk's rows, a block of columns
 inline constexpr int kMatrixK = 16;
-/// Rows of a record.
+/// Rows of a record, and the number of the first one that is there.
 template <class C>
-inline constexpr int kRowsOfRecord = record_rows(C::kHeadDim, C::kChannelGate);
+inline constexpr int kRowsOfRecord = record_rows(C::kHeadDim, C::kChannelGate, C::kDelta);
+template <class C>
+inline constexpr int kFirstRow = rows_left_out(C::kDelta);
 
 /// The warp's number in a consumer.
 TJ_DEVICE int group_warp() { return static_cast<int>(dev::warp_index() & 3u); }

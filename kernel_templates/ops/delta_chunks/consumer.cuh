@@ -216,7 +216,8 @@ TJ_DEVICE void put_state(const Consumer<C>& consumer, const Tile& tile) {
 template <class C>
 TJ_DEVICE void keep_state(Consumer<C>& consumer, const Tile& tile, int i) {
   const gated_delta_rule::TokenStates& each = consumer.params.rule.each;
-  const int kept = place_of(tile, i).rows == kChunk ? gated_delta_rule::kept_place(each, tile.chunk + i + 1) : -1;
+  const int kept =
+      i >= tile.ahead && place_of(tile, i).rows == kChunk ? gated_delta_rule::kept_place(each, tile.chunk + i + 1) : -1;
   if (kept < 0) return;
   const int row = first_row(consumer, tile);
   put_at(consumer, StatePlace<C>(gated_delta_rule::head_of(each, tile.sequence, kept, tile.head), each.row, row),

@@ -99,11 +99,12 @@ TJ_DEVICE void ask_gates(Solver<C>& solver, const Tile& tile, int) {
 }
 
 // ---- products of tokens ---------------------------------------------------------------------------------------------
-/// The record of this tile.
+/// The record of this tile: where its row 0 is, or would be.
 template <class C>
 TJ_DEVICE unsigned char* record_of(const SolveParams& params, const Tile& tile) {
   constexpr int kBytes = kRowsOfRecord<C> * kRowBytes;
-  return params.records.data + (static_cast<long long>(tile.record) * params.records.heads + tile.head) * kBytes;
+  return params.records.data + (static_cast<long long>(tile.record) * params.records.heads + tile.head) * kBytes -
+         kFirstRow<C> * kRowBytes;
 }
 
 /// Factors that normalise sixteen rows, from the squares on the diagonal of a product: a quad has one of each half in a
@@ -214,12 +215,11 @@ template <class C>
 TJ_DEVICE void compare_tokens(Solver<C>& solver, const Tile& tile, int, u32 factors, u32 gates, u32 lower) {
   const int lane = static_cast<int>(dev::lane_index()), own = solver.own, row = lane / 4,
             first = own * kBlockRows + row;
-  const bool delta = !has(solver.params.rule, gated_delta_rule::kWithoutDelta);
   float factor[2], beta[2];
   numbers_of_rows(tile, factors, first, factor);
   numbers_of_rows(tile, beta_list<C>(gates), first, beta);
 #pragma unroll
-  for (int i = 0; i < 2; ++i) factor[i] = delta ? -factor[i] * beta[i] : 0.0f;
+  for (int i = 0; i < 2; ++i) factor[i] *= -beta[i];
 #pragma unroll
   for (int j = 0; j < kBlocks; ++j) {
     if (j > own) continue;

@@ -17,37 +17,51 @@ inline constexpr int kBlockRows = 16, kBlockTerms = 1024;  ///< of a block of T:
 /// A record is what the states' kernel reads of a chunk and head, in rows of 64 elements of 16 bits: the solved matrix
 /// A, the weights B, then lists of f32, a number for each token in the order of number_place(), in two rows each. The
 /// rest of their rows is nothing. With gates of key channels three matrices of faded rows follow, each of tokens by K
-/// in blocks of 64 columns (channels.cuh).
+/// in blocks of 64 columns (channels.cuh). Without the delta nothing is solved, and states are read for results alone:
+/// rows of A are left out, and so is the first of those three matrices.
 inline constexpr int kNumberRows = 16, kRecordRows = 2 * kChunk + kNumberRows;
 inline constexpr int kRowBytes = 128, kRecordBytes = kRecordRows * kRowBytes;
 inline constexpr int kFadedMatrices = 3;
+inline constexpr int kCopiedStates = 2;   ///< slots of a head where the caller's states are copied: one is used
 inline constexpr int kMostBoxRows = 256;  ///< of a copy
 
+/// Rows of a record that are left out, the first ones.
+constexpr int rows_left_out(bool delta) { return delta ? 0 : kChunk; }
+/// Matrices of faded rows that are left out, the first ones.
+constexpr int matrices_left_out(bool delta) { return delta ? 0 : 1; }
 /// Rows of a record. `channels`: with gates of key channels; `width`: K.
-constexpr int record_rows(int width, bool channels) { return kRecordRows + (channels ? kFadedMatrices * width : 0); }
+constexpr int record_rows(int width, bool channels, bool delta) {
+  return kRecordRows - rows_left_out(delta) + (channels ? (kFadedMatrices - matrices_left_out(delta)) * width : 0);
+}
 /// The first of them, which a step of states copies. `maps`: the step that maps segments, which reads no queries.
-constexpr int copied_rows(int width, bool channels, bool maps) {
-  return record_rows(width, channels) - (channels && maps ? width : 0);
+constexpr int copied_rows(int width, bool channels, bool delta, bool maps) {
+  return record_rows(width, channels, delta) - (channels && maps ? width : 0);
 }
 /// Boxes of as many rows each that bring so many.
 constexpr int boxes_of(int rows) { return (rows + kMostBoxRows - 1) / kMostBoxRows; }
 /// A chunk in shared memory: rows of k and of q, unless the record has them faded; the record; 64 rows of V for each
 /// consumer.
-constexpr int chunk_bytes(int width, bool channels, bool maps, int consumers) {
+constexpr int chunk_bytes(int width, bool channels, bool delta, bool maps, int consumers) {
   constexpr int kRowsOfV = 64, kElementBytes = 2;
   const int tokens = channels ? 0 : (maps ? 1 : 2) * width;
-  return copied_rows(width, channels, maps) * kRowBytes + kChunk * kElementBytes * (tokens + kRowsOfV * consumers);
+  return copied_rows(width, channels, delta, maps) * kRowBytes +
+         kChunk * kElementBytes * (tokens + kRowsOfV * consumers);
 }
-static_assert(record_rows(64, false) * kRowBytes == 18 << 10 && record_rows(128, false) * kRowBytes == 18 << 10);
-static_assert(record_rows(64, true) * kRowBytes == 42 << 10 && record_rows(128, true) * kRowBytes == 66 << 10);
+static_assert(record_rows(64, false, true) * kRowBytes == 18 << 10 &&
+              record_rows(64, false, false) * kRowBytes == 10 << 10);
+static_assert(record_rows(64, true, true) * kRowBytes == 42 << 10 &&
+              record_rows(128, true, true) * kRowBytes == 66 << 10);
 /// Boxes bring all rows that are copied, and begin at a multiple of eight of them, as swizzles do.
-constexpr bool boxes_are_whole(int width, bool channels, bool maps) {
-  const int rows = copied_rows(width, channels, maps);
+constexpr bool boxes_are_whole(int width, bool channels, bool delta, bool maps) {
+  const int rows = copied_rows(width, channels, delta, maps);
   return rows % (8 * boxes_of(rows)) == 0;
 }
-static_assert(boxes_are_whole(64, false, false) && boxes_are_whole(128, false, false));
-static_assert(boxes_are_whole(64, true, false) && boxes_are_whole(128, true, false));
-static_assert(boxes_are_whole(64, true, true) && boxes_are_whole(128, true, true));
+constexpr bool boxes_are_whole(bool channels, bool delta) {
+  return boxes_are_whole(64, channels, delta, false) && boxes_are_whole(128, channels, delta, false) &&
+         boxes_are_whole(64, channels, delta, true) && boxes_are_whole(128, channels, delta, true);
+}
+static_assert(boxes_are_whole(false, true) && boxes_are_whole(true, true));
+static_assert(boxes_are_whole(false, false) && boxes_are_whole(true, false));
 enum Number : int {
   kFade,    ///< of the state before the chunk as a token's key reads it, times beta
   kBeta,    ///< of a token's value
@@ -94,6 +108,8 @@ struct StateParams {
   float* states;  ///< between launches; of segments, those before each
   float* maps;    ///< of segments; of the step that makes them
   int tiles;
+  /// Above 0: segments begin from zeros, so many chunks ahead that decays leave at most this share of the state.
+  float negligible;
 };
 /// map_rows: column, row.
 struct CarryParams {

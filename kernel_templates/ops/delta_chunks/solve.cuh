@@ -2,6 +2,7 @@
 //
 // Decides what is made beside the solved matrix (matrix.cuh):
 //   P = lower(q_i k_j) scale, B = lower(e^(G_i - G_j) P T)
+// Without the delta T is the identity, and B is P that fades: what solves is left out of the graph.
 // B takes what states ask of tokens to results. So B is all that results see of T, and rounding A costs them nothing.
 // Numbers of P are alike where keys repeat, and those of B cancel in f32. Warp w has rows w of B, from P in
 // registers: B_ij = (P_ij - sum_(j < k <= i) B_ik L_kj) T_jj. It has as many blocks of B as T leaves it time for.
@@ -16,6 +17,12 @@ template <class C>
 TJ_DEVICE void load_q(Loader<C>& loader, const Tile& tile, int, u32 slot, u32 full) {
   const SolveParams& params = loader.params;
   copy_chunk(params, &params.q, tile.place, divided(tile.head, params.rule.by_q), 0, C::kHeadDim, slot, full);
+}
+
+/// Factors that normalise the rows of k, where nothing multiplies k with k.
+template <class C>
+TJ_DEVICE void normalise_keys(Solver<C>& solver, const Tile&, int, u32 k, u32 factors) {
+  square_rows(solver, k, first_rows(solver), factors, 1.0f);
 }
 
 template <class C>
@@ -126,7 +133,7 @@ TJ_DEVICE void put_numbers(Solver<C>& solver, const Tile& tile, int, u32 factors
     const auto put = [&](Number list, float value) {
       dev::store_global(reinterpret_cast<float*>(record + list * 2 * kSwizzleRowBytes + number_place(token)), value);
     };
-    put(kFade, inside && !has(rule, gated_delta_rule::kWithoutDelta) ? before * k_factor * beta : 0.0f);
+    if constexpr (C::kDelta) put(kFade, inside ? before * k_factor * beta : 0.0f);
     put(kBeta, beta);
     put(kKeep, inside ? fade_between<C>(last, sum) * k_factor : 0.0f);
     put(kOut, inside ? before * q_factor : 0.0f);
@@ -152,10 +159,18 @@ struct Writer {
   TJ_DEVICE Writer(const SolveParams& p, int) : params(p) {}
 };
 template <class C>
+TJ_DEVICE int row_of_record(const Writer<C>& writer, const Tile& tile) {
+  return (tile.record * writer.params.records.heads + tile.head) * kRowsOfRecord<C> - kFirstRow<C>;
+}
+template <class C>
 TJ_DEVICE void store_record(Writer<C>& writer, const Tile& tile, int, u32 matrix, u32 weights) {
-  const int row = (tile.record * writer.params.records.heads + tile.head) * kRowsOfRecord<C>;
+  const int row = row_of_record(writer, tile);
   dev::store_box_4d(&writer.params.record_rows, matrix, 0, row, 0, 0);
   dev::store_box_4d(&writer.params.record_rows, weights, 0, row + kChunk, 0, 0);
+}
+template <class C>
+TJ_DEVICE void store_weights(Writer<C>& writer, const Tile& tile, int, u32 weights) {
+  dev::store_box_4d(&writer.params.record_rows, weights, 0, row_of_record(writer, tile) + kChunk, 0, 0);
 }
 
 }  // namespace tj::ops::delta_chunks

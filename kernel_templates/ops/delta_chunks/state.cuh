@@ -4,7 +4,8 @@
 // Decides what one node computes. A consumer has 64 rows of V of the state S [V, K] in f32. Rows need nothing of each
 // other, and what a product leaves in registers is the left operand of the next one:
 //   R = S K^T; X = beta V^T - fade R; D = X A^T; S = total S + (keep D) K; O = out (S Q^T) + X B^T
-// with S before the chunk on the right of the first and the last, rounded. All are 64 rows of V by tokens or K.
+// with S before the chunk on the right of the first and the last, rounded. All are 64 rows of V by tokens or K. Without
+// the delta X and D are beta V^T, X rounded.
 // Invariant: a body touches registers of its own context and the slots that it is given.
 #pragma once
 
@@ -113,6 +114,30 @@ TJ_DEVICE void scale_values(Consumer<C>& consumer, const Tile&, int, u32 chunk) 
   }
 }
 
+/// X and D without the delta.
+template <class C>
+TJ_DEVICE void weigh_values(Consumer<C>& consumer, const Tile&, int, u32 chunk) {
+  const u32 v = chunk + Slot<C>::kValues + static_cast<u32>(consumer.copy) * kBlockBytes;
+  const typename C::Element tag{};
+#pragma unroll
+  for (int pair = 0; pair < kChunk / 16; ++pair) {
+    u32 values[4];
+    float beta[4];
+    dev::load_matrices_transposed(token_place(v, pair), values);
+    load_numbers(chunk + Slot<C>::kRecord, kBeta, pair, beta);
+#pragma unroll
+    for (int w = 0; w < 4; ++w) {
+      float low, high;
+      dev::unpack(tag, values[w], low, high);
+      low *= beta[w / 2 * 2];
+      high *= beta[w / 2 * 2 + 1];
+      consumer.change[8 * pair + 2 * w] = low;
+      consumer.change[8 * pair + 2 * w + 1] = high;
+      consumer.asked[4 * pair + w] = dev::pack(tag, low, high);
+    }
+  }
+}
+
 /// X = beta V^T - fade R.
 template <class C>
 TJ_DEVICE void correct_values(Consumer<C>& consumer, const Tile&, int) {
@@ -164,14 +189,23 @@ template <class C>
 TJ_DEVICE void weigh_first(Consumer<C>& consumer, const Tile&, int) {
   weigh_pair(consumer, 0, consumer.keep);
 }
-template <class C>
-TJ_DEVICE void weigh_rest(Consumer<C>& consumer, const Tile&, int, u32 chunk) {
+template <int First, class C>
+TJ_DEVICE void weigh_pairs(Consumer<C>& consumer, u32 chunk) {
 #pragma unroll
-  for (int pair = kFirstPairs; pair < kChunk / 16; ++pair) {
+  for (int pair = First; pair < kChunk / 16; ++pair) {
     float keep[4];
     load_numbers(chunk + Slot<C>::kRecord, kKeep, pair, keep);
     weigh_pair(consumer, pair, keep);
   }
+}
+template <class C>
+TJ_DEVICE void weigh_rest(Consumer<C>& consumer, const Tile&, int, u32 chunk) {
+  weigh_pairs<kFirstPairs>(consumer, chunk);
+}
+/// All of them at once, where nothing has to be solved first.
+template <class C>
+TJ_DEVICE void weigh_tokens(Consumer<C>& consumer, const Tile&, int, u32 chunk) {
+  weigh_pairs<0>(consumer, chunk);
 }
 
 /// S += (keep D) K of tokens from 16 First on: 64 x K.

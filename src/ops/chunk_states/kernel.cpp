@@ -38,6 +38,7 @@ class Builder : delta_chunks::ConsumerBuilder {
     constant("kConsumers", 1);
     constant("kMaps", 0);
     flag("kChannelGate", false);
+    flag("kDelta", true);
   }
 
   Graph build() {

@@ -33,6 +33,7 @@ struct DeltaChunksKernel {
   DeltaStep step = DeltaStep::solve;
   bool keeps = false;         ///< states after so many chunks, of the steps that make states
   bool channel_gate = false;  ///< a gate for each key channel
+  bool delta = true;          ///< false: what is added is beta v k^T, and nothing is solved
 };
 
 /// How a call's sequences are cut: into ranges of chunks, a solving and a states' launch each, one after the other; or

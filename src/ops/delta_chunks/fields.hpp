@@ -15,7 +15,7 @@ inline bool has_states(const DeltaChunksKernel& kernel) {
   return !solves(kernel.step) && kernel.step != DeltaStep::carry;
 }
 
-inline constexpr std::array<Field<DeltaChunksKernel>, 7> kFields = {
+inline constexpr std::array<Field<DeltaChunksKernel>, 8> kFields = {
     {{.name = "step",
       .get = [](const DeltaChunksKernel& kernel) { return static_cast<unsigned>(kernel.step); },
       .set = [](DeltaChunksKernel& kernel, unsigned value) { kernel.step = static_cast<DeltaStep>(value); },
@@ -41,6 +41,17 @@ inline constexpr std::array<Field<DeltaChunksKernel>, 7> kFields = {
       .tag = "_keeps",
       .tagged = [](const DeltaChunksKernel& kernel) { return kernel.keeps; },
       .optional = true},
-     gated_delta_rule::channel_gate_field<DeltaChunksKernel>()}};
+     gated_delta_rule::channel_gate_field<DeltaChunksKernel>(),
+     {.name = "delta",
+      .get = [](const DeltaChunksKernel& kernel) { return static_cast<unsigned>(kernel.delta); },
+      .set = [](DeltaChunksKernel& kernel, unsigned value) { kernel.delta = value != 0; },
+      .words = words<kTruth>,
+      .bits = 1,
+      .flags = {"true", "false", "both"},
+      .tag = "_no_delta",
+      .tagged = [](const DeltaChunksKernel& kernel) { return !kernel.delta; },
+      .optional = true,
+      .constant = "kDelta",
+      .kind = Constant::boolean}}};
 
 }  // namespace tj::ops::delta_chunks

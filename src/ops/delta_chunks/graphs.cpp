@@ -6,6 +6,9 @@
 //   change_first -> weigh_rest -> change_rest -> round_state -> read_keys of the next chunk
 //   scale_values -> correct_values -> add_tokens      take_keep -> weigh_first      fade_state -> change_first
 //   read_queries -> fade_output -> add_tokens -> stage_rows -> put_rows
+// Without the delta the values are all that is added:
+//   weigh_values -> weigh_tokens -> change_state -> round_state -> read_queries of the next chunk      fade_state ->
+//   change_state weigh_values -> add_tokens
 // A kernel that keeps states has keep_state behind round_state.
 // The step that maps segments has no node of the last line, nor add_tokens.
 // Carry, an iteration is a segment:
@@ -40,13 +43,15 @@ class StateBuilder : delta_chunks::ConsumerBuilder {
 
   Graph build() {
     constexpr int kMost = 4;
-    chunk_ = value("chunk", delta_chunks::chunk_bytes(kernel_.head_dim, kernel_.channel_gate, maps_, consumers_),
+    chunk_ = value("chunk",
+                   delta_chunks::chunk_bytes(kernel_.head_dim, kernel_.channel_gate, kernel_.delta, maps_, consumers_),
                    Scope::iteration, 2, kMost);
     load_ = load("load_chunk", chunk_, 1);
-    for (int c = 0; c < consumers_; ++c) consumer(c);
+    for (int c = 0; c < consumers_; ++c) kernel_.delta ? consumer(c) : adder(c);
     if (!maps_) graph_.grids = graph::Grids::opens;        // the next range is solved beside it,
     graph_.least_smem_bytes = arch_.smem_per_block_bytes;  // on other SMs
-    const double widths = maps_ ? 2.0 * kernel_.head_dim + kChunk : 3.0 * kernel_.head_dim + 2.0 * kChunk;
+    const double solved = kernel_.delta ? kernel_.head_dim + kChunk : 0,
+                 widths = solved + kernel_.head_dim + (maps_ ? 0 : kernel_.head_dim + kChunk);
     graph_.flops_per_iteration = 2.0 * kRows * consumers_ * kChunk * widths;
     graph_.overhead_cycles = 4.0 * node(load_).latency;
     return std::move(graph_);
@@ -92,10 +97,39 @@ class StateBuilder : delta_chunks::ConsumerBuilder {
     if (kernel_.keeps) keep(c, round, fade);
   }
 
+  /// A consumer without the delta: nothing is read of the state but for results.
+  void adder(int c) {
+    const int width = kernel_.head_dim, terms = terms_of_change();
+    constexpr double kBytes = double{kRows} * kChunk * kElementBytes;
+    const int begin = add(numbered("Consumer", "begin_state", c, Scope::tile_begin));
+    const int round = arithmetic("round_state", c, width, 0, 0.5, 0, kAloneCycles, kRows * width / 2 / kThreads);
+    const int fade = arithmetic("fade_state", c, width, 1, 0, 0, kListCycles);
+    const int values =
+        arithmetic("weigh_values", c, kChunk, 1, 0.5, kBytes, kListCycles, kRows * kChunk * 3 / 2 / kThreads);
+    const int weigh = arithmetic("weigh_tokens", c, kChunk, 2 * terms - 1, 0.5 * terms, 0, kListCycles,
+                                 kRows * kChunk / 2 / kThreads * terms);
+    const int change = matrix("change_state", c, width, kChunk * terms, kRows * width / kThreads);
+    const int end = add(numbered("Consumer", "end_state", c, Scope::tile_end));
+    edge(begin, fade, 0, 0, false);
+    for (const int reader : {fade, values, weigh, change}) then(load_, reader, 0, chunk_);
+    then(values, weigh);
+    then(weigh, change);
+    then(fade, change);
+    for (const int last : {end, round}) wait(change, last);
+    // A step ends with the state that the next one reads, as with the delta: values wait for it as well.
+    for (const int reader : {fade, values}) then(round, reader, 1);
+    weigh_ = weigh;
+    changed_ = change;
+    if (!maps_) edge(begin, results(c, round, values, values, -1), 0, 0, false);
+    if (kernel_.keeps) keep(c, round, fade);
+  }
+
+  int terms_of_change() const { return kernel_.channel_gate ? 2 : delta_chunks::kept_terms(kernel_.dtype); }
+
   /// The change of the state, of the first tokens while the others are weighed. Returns both products.
   std::pair<int, int> change(int c, int solve, int fade) {
     constexpr int kParts = kChunk / 16, kFirst = delta_chunks::kFirstPairs;
-    const int terms = kernel_.channel_gate ? 2 : delta_chunks::kept_terms(kernel_.dtype), width = kernel_.head_dim;
+    const int terms = terms_of_change(), width = kernel_.head_dim;
     const int take = arithmetic("take_keep", c, kChunk, 0, 0, 0, kListCycles, 4 * kFirst);
     then(load_, take, 0, chunk_);
     order(solve, take, node(solve).cycles);  // the chain's order, as consumers share one
@@ -134,7 +168,8 @@ class StateBuilder : delta_chunks::ConsumerBuilder {
     then(keep, fade, 1);
   }
 
-  void results(int c, int round, int scale, int ask, int solve) {
+  /// `solve`: negative without the delta. Returns the product with queries.
+  int results(int c, int round, int scale, int ask, int solve) {
     constexpr double kBytes = double{kRows} * kChunk * kElementBytes;
     const int queries = matrix("read_queries", c, kChunk, kernel_.head_dim, kRows * kChunk / kThreads);
     const int faded = arithmetic("fade_output", c, kChunk, 1, 0, 0, kListCycles);
@@ -144,20 +179,25 @@ class StateBuilder : delta_chunks::ConsumerBuilder {
     // Between both products ptxas 13.0 would put the values' arithmetic, and its waits, among instructions of the
     // first.
     order(queries, scale, node(queries).cycles);
-    order(solve, faded, node(solve).cycles);  // consumers run freely: left to the search, one asked for O ahead of D
+    if (solve >= 0)
+      order(solve, faded, node(solve).cycles);  // consumers run freely: left to the search, one asked for O ahead of D
     wait(queries, faded);
     then(load_, faded, 0, chunk_);
     then(faded, sum);
     then(ask, sum);
-    if (kernel_.keeps && consumers_ > 1) wait(solve, sum);  // registers: kernels that keep states spill otherwise
+    if (kernel_.keeps && consumers_ > 1 && solve >= 0)
+      wait(solve, sum);  // registers: kernels that keep states spill otherwise
     then(load_, sum, 0, chunk_);
-    order(sum, weigh_, node(sum).cycles);  // the unit is free while D is weighed
+    // The unit is free while D is weighed. One consumer without the delta has nothing to wait for: it weighs under the
+    // product with queries.
+    if (solve >= 0 || consumers_ > 1) order(sum, weigh_, node(sum).cycles);
     wait(sum, stage);
     order(changed_, stage, node(changed_).cycles);  // left to the search, one staged rows ahead of the last product
     put("put_rows", c, stage, "o" + std::to_string(c));
     for (const int product : {queries, sum}) wait(product, round);
     then(round, queries, 1);
     then(stage, queries, 1);
+    return queries;
   }
 
   const DeltaChunksKernel kernel_;

@@ -117,7 +117,7 @@ bool delta_chunks_fits(const DeltaChunksKernel& kernel) {
 Kernel delta_chunks_kernel(const DeltaChunksKernel& given) {
   DeltaChunksKernel kernel = given;
   if (!delta_chunks::has_states(kernel)) kernel.state = DType::f16, kernel.state_transposed = false;
-  if (kernel.step == DeltaStep::carry) kernel.dtype = DType::f16, kernel.channel_gate = false;
+  if (kernel.step == DeltaStep::carry) kernel.dtype = DType::f16, kernel.channel_gate = false, kernel.delta = true;
   if (kernel.step != DeltaStep::state && kernel.step != DeltaStep::wide_state) kernel.keeps = false;
   return {key_of_fields<kFields>(kernel)};
 }

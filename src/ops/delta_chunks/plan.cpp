@@ -22,7 +22,7 @@ constexpr std::int64_t kMostRecordRows = std::int64_t{1} << 31;  // a copy's coo
 
 std::int64_t width_of(const GatedDeltaRuleArgs& call) { return call.q.shape[at(call.q.rank - 1)]; }
 int record_rows(const GatedDeltaRuleArgs& call) {
-  return delta_chunks::record_rows(static_cast<int>(width_of(call)), gates_channels(call));
+  return delta_chunks::record_rows(static_cast<int>(width_of(call)), gates_channels(call), call.delta);
 }
 std::int64_t heads_of(const GatedDeltaRuleArgs& call) { return call.o.shape[at(call.o.rank - 2)]; }
 /// A copy's box has so many rows.
@@ -107,8 +107,8 @@ void plan_state(const DeltaChunksArgs& args, DeltaStep step, LaunchPlan& plan) {
   plan.maps[1] = {offsetof(Params, k), token_map(call.k, listed)};
   plan.maps[2] = {offsetof(Params, v), token_map(call.v, listed)};
   plan.maps[3] = {offsetof(Params, o), token_map(call.o, listed)};
-  const int copied =
-      delta_chunks::copied_rows(static_cast<int>(width_of(call)), gates_channels(call), step == DeltaStep::map);
+  const int copied = delta_chunks::copied_rows(static_cast<int>(width_of(call)), gates_channels(call), call.delta,
+                                               step == DeltaStep::map);
   plan.maps[4] = {offsetof(Params, record_rows), record_map(args, copied / delta_chunks::boxes_of(copied))};
   plan.map_count = 5;
   gated_delta_rule::Params rule{};
@@ -123,6 +123,7 @@ void plan_state(const DeltaChunksArgs& args, DeltaStep step, LaunchPlan& plan) {
   p.records = records_of(args, static_cast<int>(width_of(call)) / (step == DeltaStep::wide_state ? 128 : 64), units);
   p.states = args.memory.states;
   p.maps = args.memory.maps;
+  p.negligible = step == DeltaStep::map || args.segments == 1 ? 0.0f : call.negligible;
   p.tiles = static_cast<int>(states_of(call)) * p.records.parts * units;
   walk_chunks(p.tiles, call.max_sms, plan);
 }
@@ -154,6 +155,12 @@ void plan_carry(const DeltaChunksArgs& args, LaunchPlan& plan) {
   walk_chunks(p.tiles, args.call.max_sms, plan);
 }
 
+/// Segments that have states between launches. Those that forget have none but the caller's.
+int copied_segments(const GatedDeltaRuleArgs& call, const ChunkCut& cut) {
+  if (cut.segments == 1 || call.negligible == 0) return cut.segments;
+  return call.initial_state ? delta_chunks::kCopiedStates : 1;
+}
+
 }  // namespace
 
 /// Chunk c of a listed sequence has place begin / 64 + its number + c (chunks.cuh).
@@ -171,8 +178,9 @@ bool delta_chunks_in_ranges(const GatedDeltaRuleArgs& call) {
 
 std::size_t delta_chunks_bytes(const GatedDeltaRuleArgs& call, const ChunkCut& cut) {
   std::int64_t slots = 0;
-  if (cut.segments > 1)
-    slots = cut.segments + units_of(cut.segments);
+  const int segments = copied_segments(call, cut);
+  if (segments > 1)
+    slots = segments + units_of(segments);
   else if (cut.ranges > 1)
     slots = 1;
   const auto state = static_cast<std::size_t>(states_of(call) * width_of(call) * width_of(call)) * sizeof(float);
@@ -180,7 +188,7 @@ std::size_t delta_chunks_bytes(const GatedDeltaRuleArgs& call, const ChunkCut& c
 }
 ChunkMemory delta_chunks_memory(const GatedDeltaRuleArgs& call, const ChunkCut& cut, void* workspace) {
   auto* const states = reinterpret_cast<float*>(static_cast<unsigned char*>(workspace) + records_bytes(call));
-  return {workspace, states, states + cut.segments * states_of(call) * width_of(call) * width_of(call)};
+  return {workspace, states, states + copied_segments(call, cut) * states_of(call) * width_of(call) * width_of(call)};
 }
 
 bool delta_chunks_serve(const GatedDeltaRuleArgs& call) {

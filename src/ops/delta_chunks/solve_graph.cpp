@@ -8,6 +8,9 @@
 //   square_keys, square_queries -> put_numbers      ask_gates -> sum_gates -> all that compares or puts
 // With gates of key channels multiply_faded takes the place of what multiplies and squares:
 //   load_k, load_q, sum_channels -> multiply_faded, put_faded
+// Without the delta nothing is solved, and B is P that fades:
+//   load_k -> normalise_keys      load_q -> square_queries, multiply_queries -> weigh_queries -> put_weights
+//   put_weights -> store_weights      normalise_keys, square_queries -> put_numbers
 #include <iterator>
 #include <utility>
 #include <vector>
@@ -22,7 +25,7 @@ using delta_chunks::kChunk;
 using graph::Graph;
 
 /// On an SM: registers, and shared memory where K is 128, have no room for more.
-constexpr int kSolveBlocks = 5, kChannelBlocks = 3;
+constexpr int kSolveBlocks = 5, kChannelBlocks = 3, kAddedBlocks = 6;  // the last one: without the delta
 
 /// The kernel that makes records, and the calls that it serves.
 enum class Solves {
@@ -37,71 +40,118 @@ class SolveBuilder : delta_chunks::StepBuilder {
  public:
   SolveBuilder(const DeltaChunksKernel& kernel, const arch::Arch& arch, Solves solves)
       : StepBuilder(kernel, kTexts[static_cast<int>(solves)], "tj::ops::delta_chunks::SolveParams", arch,
-                    solves == Solves::channels ? kChannelBlocks : kSolveBlocks),
+                    solves == Solves::channels ? kChannelBlocks
+                    : kernel.delta             ? kSolveBlocks
+                                               : kAddedBlocks),
         solves_(solves),
         alone_(solves == Solves::alone),
-        channels_(solves == Solves::channels) {}
+        channels_(solves == Solves::channels),
+        delta_(kernel.delta) {}
 
   Graph build() {
     values();
-    const int load_k = load("load_k", k_, delta_chunks::kSolveWarps),
-              load_q = alone_ ? -1 : load("load_q", q_, delta_chunks::kSolveWarps);
+    if (delta_)
+      solve();
+    else
+      weigh();
+    if (kernel_.step == DeltaStep::solve_beside) graph_.grids = graph::Grids::joins;
+    graph_.overhead_cycles = 2.0 * node(load_k_).latency;
+    return std::move(graph_);
+  }
+
+ private:
+  void begin() {
+    load_k_ = load("load_k", k_, delta_chunks::kSolveWarps);
+    if (!alone_) load_q_ = load("load_q", q_, delta_chunks::kSolveWarps);
     const int ask = ask_gates();
-    const int gated = solving(alone_ ? "take_sums" : "sum_gates", {.alu = kSumCycles});
+    gated_ = solving(alone_ ? "take_sums" : "sum_gates", {.alu = kSumCycles});
+    then(ask, gated_);
+  }
+  void solve() {
+    begin();
     const int sum = channels_ ? sum_channels() : -1;
     const int multiply = channels_ ? multiply_faded() : matrix("multiply_keys");
     const int square = channels_ ? multiply : solving("square_keys", {.alu = kSquareCycles});
     const int squared = solves_ == Solves::all ? square_queries() : multiply;
     const int queries = solves_ == Solves::all ? matrix("multiply_queries") : -1;
-    const int weighed = alone_ ? -1 : solving("weigh_queries", {.alu = kWeights * 3 / arch_.fact("f32_per_cycle")});
+    const int weighed = alone_ ? -1 : weigh_queries();
     const int compare = solving("compare_tokens", {.alu = kWeights * (4 + kSplit) / arch_.fact("f32_per_cycle")});
     const int numbers = alone_ ? -1 : solving("put_numbers", weigh(3.0 * kChunk, 10));
     const int invert = invert_blocks();
     const int faded = channels_ ? put_faded() : -1;
     node(multiply).registers = (channels_ ? 2 : 1) * kBlocks * kRegisters;
     node(invert).registers = kRegisters;
-    const auto compares = [&](int reader) {
-      then(square, reader, 0, factors_);
-      if (!alone_ && reader != compare) then(squared, reader, 0, q_factors_);
-      then(gated, reader, 0, gates_);
-    };
     if (!channels_) {
-      then(load_k, multiply, 0, k_);
+      then(load_k_, multiply, 0, k_);
       wait(multiply, square);
     }
-    if (queries >= 0) then(load_q, squared, 0, q_);
-    then(ask, gated);
-    if (channels_)
-      for (const int reader : {multiply, faded}) {
-        then(load_k, reader, 0, k_);
-        then(load_q, reader, 0, q_);
-        then(sum, reader, 0, sums_);
-      }
+    if (queries >= 0) then(load_q_, squared, 0, q_);
+    if (channels_) fade_rows(sum, multiply, faded);
     then(square, compare);
-    compares(compare);
+    compares(compare, square, -1);
     if (!alone_) {
       then(square, weighed, 0, factors_);
       then(squared, weighed, 0, q_factors_);
-      compares(numbers);
+      compares(numbers, square, squared);
     }
     then(compare, invert);
     int weights = invert;
     if (!alone_) {
-      if (queries >= 0) multiply_late(queries, compare, weighed, load_k, load_q);
+      if (queries >= 0) multiply_late(queries, compare, weighed);
       weights = solve_weights(compare, invert, weighed);
-      then(gated, weights, 0, gates_);
+      then(gated_, weights, 0, gates_);
     }
     const int put = below_the_diagonal(compare, invert, weights);
-    then(gated, put, 0, gates_);
-    if (!alone_) store({{put, staged("matrix", k_)}, {weights, staged("weights", q_)}});
+    then(gated_, put, 0, gates_);
+    if (!alone_) store("store_record", {{put, staged("matrix", k_)}, {weights, staged("weights", q_)}});
     then(put, multiply, 1);
     if (queries >= 0) then(put, queries, 1);
-    if (kernel_.step == DeltaStep::solve_beside) graph_.grids = graph::Grids::joins;
-    graph_.overhead_cycles = 2.0 * node(load_k).latency;
-    return std::move(graph_);
   }
+  /// Without the delta.
+  void weigh() {
+    begin();
+    const int sum = channels_ ? sum_channels() : -1;
+    const int square = channels_ ? multiply_faded() : square_tokens("normalise_keys");
+    const int squared = channels_ ? square : square_queries();
+    const int queries = channels_ ? square : matrix("multiply_queries");
+    const int weighed = weigh_queries();
+    const int numbers = solving("put_numbers", weigh(2.0 * kChunk, 8));
+    const int faded = channels_ ? put_faded() : -1;
+    const int put = solving("put_weights", weigh(kWeights, kPutWeight));
+    if (channels_) {
+      node(square).registers = kBlocks * kRegisters;
+      fade_rows(sum, square, faded);
+      then(square, weighed);
+    } else {
+      then(load_k_, square, 0, k_);
+      then(load_q_, squared, 0, q_);
+      then(load_k_, queries, 0, k_);
+      then(load_q_, queries, 0, q_);
+      wait(queries, weighed);
+    }
+    then(square, weighed, 0, factors_);
+    then(squared, weighed, 0, q_factors_);
+    compares(numbers, square, squared);
+    then(weighed, put);
+    then(gated_, put, 0, gates_);
+    store("store_weights", {{put, staged("weights", q_)}});
+    then(put, queries, 1);
+  }
+  /// A reader of factors of keys, of queries where there are any, and of gates.
+  void compares(int reader, int square, int squared) {
+    then(square, reader, 0, factors_);
+    if (squared >= 0) then(squared, reader, 0, q_factors_);
+    then(gated_, reader, 0, gates_);
+  }
+  void fade_rows(int sum, int multiply, int faded) {
+    for (const int reader : {multiply, faded}) {
+      then(load_k_, reader, 0, k_);
+      then(load_q_, reader, 0, q_);
+      then(sum, reader, 0, sums_);
+    }
+  }
+  int weigh_queries() { return solving("weigh_queries", {.alu = kWeights * 3 / arch_.fact("f32_per_cycle")}); }
 
- private:
   static constexpr std::int64_t kListBytes = 256, kListAlignment = 128;
   static constexpr int kBlock = delta_chunks::kBlockRows, kBlocks = kChunk / kBlock, kDepth = 16, kRegisters = 8;
   static constexpr int kQuarter = kBlock / 2;  // rows that are solved by substitution
@@ -127,6 +177,7 @@ class SolveBuilder : delta_chunks::StepBuilder {
     factors_ = list("factors", kListBytes);
     if (!alone_) q_factors_ = list("q_factors", kListBytes);
     gates_ = list("gates", (channels_ ? 1 : 2) * kListBytes);
+    if (!delta_) return;
     lower_ = list("lower", kBelow * delta_chunks::kBlockTerms);
     inverses_ = list("inverses", kBlocks * delta_chunks::kBlockTerms);
   }
@@ -146,10 +197,11 @@ class SolveBuilder : delta_chunks::StepBuilder {
                kSplit * kBlocks * 3 * kQuarter * kQuarter / arch_.fact("f32_per_cycle");
     return solving("invert_blocks", work);
   }
-  int square_queries() {
+  int square_queries() { return square_tokens("square_queries"); }
+  int square_tokens(const char* body) {
     Work work = products(2.0 * kernel_.head_dim / kDepth);
     work.alu = kSquareCycles;
-    return solving("square_queries", work);
+    return solving(body, work);
   }
   std::int64_t channel_bytes() const { return std::int64_t{4} * kChunk * kernel_.head_dim; }
   double channel_numbers() const { return double{kChunk} * kernel_.head_dim; }
@@ -170,25 +222,27 @@ class SolveBuilder : delta_chunks::StepBuilder {
   /// Blocks of sixteen rows and sixteen columns: rows of k and q fade, twice for the diagonal's, and the columns.
   int multiply_faded() {
     const double steps = kernel_.head_dim / kDepth, block = double{kBlock} * kDepth * steps;
-    Work work = products(steps * (2 * kTerms * kWeightBlocks + 2 * kBlocks));
+    const int sides = delta_ ? 2 : 1;  // k k^T and q k^T
+    Work work = products(steps * (sides * kTerms * kWeightBlocks + 2 * kBlocks));
     const double rows = (kBelow + 2 * kBlocks) * block, columns = kWeightBlocks * block;
     work.exp = (rows + columns) / arch_.fact("exp2_per_cycle");
-    work.alu = (2 * rows + columns) * (kFade + kSplit) / arch_.fact("f32_per_cycle");
+    work.alu = (sides * rows + columns) * (kFade + kSplit) / arch_.fact("f32_per_cycle");
     return solving("multiply_faded", work);
   }
   /// Three matrices of rows, with two decays of each number.
   int put_faded() {
     Work work = weigh(2 * channel_numbers(), kPutOperations);
-    work.alu += memory_cycles(double{delta_chunks::kFadedMatrices} * kElementBytes * channel_numbers());
+    const int matrices = delta_chunks::kFadedMatrices - delta_chunks::matrices_left_out(delta_);
+    work.alu += memory_cycles(double{kElementBytes} * matrices * channel_numbers());
     return solving("put_faded", work);
   }
   /// Numbers that fade, and operations of each.
   Work weigh(double count, double operations) const {
     return {.exp = count / arch_.fact("exp2_per_cycle"), .alu = count * operations / arch_.fact("f32_per_cycle")};
   }
-  void multiply_late(int queries, int compare, int weighed, int load_k, int load_q) {
-    then(load_k, queries, 0, k_);
-    then(load_q, queries, 0, q_);
+  void multiply_late(int queries, int compare, int weighed) {
+    then(load_k_, queries, 0, k_);
+    then(load_q_, queries, 0, q_);
     then(compare, queries);  // registers: nothing holds products of keys any more
     wait(queries, weighed);
   }
@@ -236,9 +290,9 @@ class SolveBuilder : delta_chunks::StepBuilder {
     return rows;
   }
   /// They leave together: a store of its own for each would have warps wait for each other twice.
-  void store(const std::vector<std::pair<int, int>>& parts) {
+  void store(const char* body, const std::vector<std::pair<int, int>>& parts) {
     const auto bytes = static_cast<double>(kStagedBytes) * static_cast<double>(parts.size());
-    Node n = single("Writer", "store_record", delta_chunks::kSolveWarps);
+    Node n = single("Writer", body, delta_chunks::kSolveWarps);
     n.async = graph::Async::store;
     n.reservations = {of("TMA", cycles(engine_.run_cycles(bytes)))};
     n.latency = cycles(engine_.arrival_cycles(bytes));
@@ -253,8 +307,9 @@ class SolveBuilder : delta_chunks::StepBuilder {
 
   const Multiplier groups_{Multiplier::Way::warpgroup, arch_};
   const Solves solves_;
-  const bool alone_, channels_;
+  const bool alone_, channels_, delta_;
   int k_ = -1, q_ = -1, sums_ = -1, factors_ = -1, q_factors_ = -1, gates_ = -1, lower_ = -1, inverses_ = -1;
+  int load_k_ = -1, load_q_ = -1, gated_ = -1;
 };
 
 }  // namespace

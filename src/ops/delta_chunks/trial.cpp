@@ -19,7 +19,8 @@ using support::cat;
 /// Half of a record is numbers of f32, which are no numbers of another type. So results are words, and inputs elements.
 TrialTensor records_of(const DeltaChunksKernel& kernel, std::int64_t count) {
   const std::int64_t bytes =
-      std::int64_t{delta_chunks::record_rows(kernel.head_dim, kernel.channel_gate)} * delta_chunks::kRowBytes;
+      std::int64_t{delta_chunks::record_rows(kernel.head_dim, kernel.channel_gate, kernel.delta)} *
+      delta_chunks::kRowBytes;
   if (solves(kernel.step)) return dense("records", DType::i32, {count, bytes / 4}, true);
   return dense("records", kernel.dtype, {count, bytes / 2});
 }
@@ -62,6 +63,7 @@ GatedDeltaRuleArgs call_of(const DeltaChunksKernel& kernel, std::size_t scales, 
   call.final_state = view(7);
   call.cu_seqlens = view(9);
   call.normalise = call.beta_raw = true;
+  call.delta = kernel.delta;
   call.state_transposed = kernel.state_transposed;
   if (kernel.keeps) {
     call.token_states = view(10);

@@ -37,6 +37,7 @@ GatedDeltaRuleArgs gated_delta_rule_from_c(const void* structure) {
   args.state_transposed = c.state_transposed != 0;
   args.max_sms = c.max_sms;
   args.token_every = c.token_every == 0 ? 1 : c.token_every;
+  args.negligible = c.negligible;
   return args;
 }
 

@@ -10,21 +10,26 @@
 
 namespace tj::ops {
 
-/// The choice of a kernel that stands for chunks: another number than a walk's.
+/// Choices of a kernel that stand for chunks, other numbers than a walk's: kInChunks and multiprocessors of the card,
+/// by which sequences are cut.
 inline constexpr int kInChunks = 8;
+inline int chunk_choice(const arch::Arch& arch) { return kInChunks + arch.sm_count; }
+inline bool stands_for_chunks(int choice) { return choice >= kInChunks; }
+inline int multiprocessors_of(int choice) { return choice - kInChunks; }
 
 /// Are chunks faster than the recurrence, where the arch has them? Allocates nothing.
 bool prefers_chunks(const GatedDeltaRuleArgs& args);
-/// How the call's sequences are cut. A range is solved beside the states of the one before it, so that only the first
-/// one's solving is waited for; each range takes two launches. Segments halve their chunks' speed, and are for calls
-/// whose states leave most multiprocessors free.
-ChunkCut chunk_cut(const GatedDeltaRuleArgs& args);
+/// How the call's sequences are cut on a card of so many multiprocessors. A range is solved beside the states of the
+/// one before it, so that only the first one's solving is waited for; each range takes two launches. Segments halve
+/// their chunks' speed, and are for calls whose states leave most multiprocessors free.
+ChunkCut chunk_cut(const GatedDeltaRuleArgs& args, int multiprocessors);
 /// The launches of a call that is cut so: into 1 to as many ranges as it has chunks, or into 3 segments and more.
 /// scratch: delta_chunks_bytes(args, cut).
-void chunk_steps(const GatedDeltaRuleArgs& args, const GatedDeltaRuleKernel& kernel, ChunkCut cut, void* scratch,
-                 const EachStep& each);
+void chunk_steps(const GatedDeltaRuleArgs& args, const GatedDeltaRuleKernel& kernel, int multiprocessors, ChunkCut cut,
+                 void* scratch, const EachStep& each);
 /// The kernels of chunks that calls of such a kernel may take on the arch; none where it has no chunks.
-/// keeps: of calls with token_states.
-std::vector<NeededKernel> chunk_kernels(const GatedDeltaRuleKernel& kernel, bool keeps, const arch::Arch& arch);
+/// keeps: of calls with token_states; delta: of calls with the delta.
+std::vector<NeededKernel> chunk_kernels(const GatedDeltaRuleKernel& kernel, bool keeps, bool delta,
+                                        const arch::Arch& arch);
 
 }  // namespace tj::ops

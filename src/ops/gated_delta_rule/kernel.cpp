@@ -106,17 +106,18 @@ class GatedDeltaRule final : public Tabled<GatedDeltaRuleArgs, gated_delta_rule_
     return {key_of_fields<kFields>(kernel_of_args(of)), {of.max_sms, prefers_chunks(of) ? 1 : 0}};
   }
   Kernel choose(const ProblemKey& problem, const arch::Arch& arch) const override {
-    if (problem.sizes[1] != 0 && arch::serves(arch, {delta_chunks_needs()})) return kernel_of(problem, kInChunks);
+    if (problem.sizes[1] != 0 && arch::serves(arch, {delta_chunks_needs()}))
+      return kernel_of(problem, chunk_choice(arch));
     return Tabled::choose(problem, arch);
   }
   Kernel kernel_of(const ProblemKey& problem, int choice) const override {
-    return choice == kInChunks ? Kernel{problem.kind, choice} : Tabled::kernel_of(problem, choice);
+    return stands_for_chunks(choice) ? Kernel{problem.kind, choice} : Tabled::kernel_of(problem, choice);
   }
   using Tabled::kernel_of;
   std::vector<NeededKernel> needed_kernels(const void* config, const ChooseKernel& choose) const override {
     const auto& of = *static_cast<const GatedDeltaRuleConfig*>(config);
     const GatedDeltaRuleKernel kernel = fields_of(of);
-    std::vector<NeededKernel> list = chunk_kernels(kernel, of.checkpoints, choose.arch());
+    std::vector<NeededKernel> list = chunk_kernels(kernel, of.checkpoints, of.delta, choose.arch());
     list.push_back({this, choose({key_of_fields<kFields>(kernel)})});
     return list;
   }
@@ -125,14 +126,14 @@ class GatedDeltaRule final : public Tabled<GatedDeltaRuleArgs, gated_delta_rule_
     return gated_delta_rule_trials(flags);
   }
 
-  bool in_steps(const void*, const Kernel& kernel) const override { return kernel.choice == kInChunks; }
+  bool in_steps(const void*, const Kernel& kernel) const override { return stands_for_chunks(kernel.choice); }
   std::size_t scratch_bytes(const void* args, const Kernel& kernel) const override {
-    return in_steps(args, kernel) ? delta_chunks_bytes(get(args), chunk_cut(get(args))) : 0;
+    return in_steps(args, kernel) ? delta_chunks_bytes(get(args), cut_of(args, kernel)) : 0;
   }
   void steps(const void* args, const Kernel& kernel, void* scratch, const EachStep& each) const override {
     if (!in_steps(args, kernel)) return each({this, args, kernel});
-    chunk_steps(get(args), kernel_of_key<kFields, GatedDeltaRuleKernel>(kernel.small_key), chunk_cut(get(args)),
-                scratch, each);
+    chunk_steps(get(args), kernel_of_key<kFields, GatedDeltaRuleKernel>(kernel.small_key),
+                multiprocessors_of(kernel.choice), cut_of(args, kernel), scratch, each);
   }
   void tensors(void* args, TensorList& list) const override {
     GatedDeltaRuleArgs& of = get(args);
@@ -169,6 +170,9 @@ class GatedDeltaRule final : public Tabled<GatedDeltaRuleArgs, gated_delta_rule_
             .head_dim = of.head_dim,
             .state_transposed = of.state_transposed,
             .channel_gate = of.channel_gate};
+  }
+  static ChunkCut cut_of(const void* args, const Kernel& kernel) {
+    return chunk_cut(get(args), multiprocessors_of(kernel.choice));
   }
   Candidate candidate(const GatedDeltaRuleKernel& kernel, const arch::Arch& arch) const override {
     return Builder(kernel, arch).build();

@@ -192,6 +192,13 @@ void check_states(const GatedDeltaRuleArgs& args, const Main& main) {
   if (args.token_every != 1 && !args.token_states)
     refuse(kOp, Code::invalid_argument,
            cat("token_every is ", args.token_every, " without token_states; allowed: both, or 1"));
+  if (!(args.negligible >= 0 && args.negligible < 1))
+    refuse(kOp, Code::invalid_argument,
+           cat("negligible is ", args.negligible, "; allowed: 0 (exact), or a share above 0 and below 1"));
+  if (args.negligible > 0 && (!args.gate || gates_channels(args)))
+    refuse(kOp, Code::unsupported,
+           cat("negligible is ", args.negligible, " and gate is ", args.gate ? "one for each key channel" : "absent",
+               "; allowed: with a gate [.., T, H], or 0"));
   check_shapes(args, main);
   const bool own = in_place(args);
   if (args.final_state) check_written(args, final_of(args), own ? &args.initial_state : nullptr);

@@ -79,7 +79,7 @@ GatedDeltaRuleArgs = _sized("GatedDeltaRuleArgs", _tensors(
     "q", "k", "v", "o", "gate", "a_log", "dt_bias", "beta", "initial_state", "final_state", "token_states", "read_slots", "write_slots", "cu_seqlens",
     "initial_scales", "final_scales", "token_scales") + [
         ("scale", c_float), ("has_scale", c_int32), ("gate_form", c_int32), ("beta_raw", c_int32), ("without_delta", c_int32), ("normalise", c_int32),
-        ("state_transposed", c_int32), ("max_sms", c_int32), ("token_every", c_int32)])
+        ("state_transposed", c_int32), ("max_sms", c_int32), ("token_every", c_int32), ("negligible", c_float)])
 ChunkSolveArgs = _sized("ChunkSolveArgs", _tensors("k", "a", "beta", "g_cu", "cu_seqlens") + [("max_sms", c_int32), ("reserved", c_int32)])
 ChunkWuArgs = _sized("ChunkWuArgs", _tensors("k", "v", "a", "w", "u", "beta", "g_cu", "cu_seqlens") + [("max_sms", c_int32), ("reserved", c_int32)])
 ChunkStatesArgs = _sized("ChunkStatesArgs", _tensors(

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from . import _c
 from ._calls import Call, one_of, runtime_of, shape_of
-from ._library import flag, number
+from ._library import flag, number, real
 from ._ready import plain, short
 
 TYPE_CHECKING = False
@@ -16,12 +16,13 @@ if TYPE_CHECKING:
 
 def _gated_delta_rule(q, k, v, *, gate=None, beta=None, gate_form="log", a_log=None, dt_bias=None, beta_raw=False, delta=True, normalise=False,
                       scale=None, initial_state=None, final_state=None, token_states=None, read_slots=None, write_slots=None, cu_seqlens=None,
-                      state_transposed=False, out=None, initial_scales=None, final_scales=None, token_scales=None, token_every=1, max_sms=0,
-                      stream=None, asks=False):
+                      state_transposed=False, out=None, initial_scales=None, final_scales=None, token_scales=None, token_every=1, negligible=0.0,
+                      max_sms=0, stream=None, asks=False):
     args = _c.GatedDeltaRuleArgs(gate_form=one_of("gate_form", gate_form, _c.GATE_FORMS), beta_raw=flag(beta_raw, "beta_raw"),
                                  without_delta=not flag(delta, "delta"), normalise=flag(normalise, "normalise"),
                                  state_transposed=flag(state_transposed, "state_transposed"),
-                                 token_every=number(token_every, "token_every", 1, 2**30), max_sms=number(max_sms, "max_sms", -2**31, 2**31 - 1))
+                                 token_every=number(token_every, "token_every", 1, 2**30), negligible=real(negligible, "negligible"),
+                                 max_sms=number(max_sms, "max_sms", -2**31, 2**31 - 1))
     call = Call("gated_delta_rule", args, stream, asks)
     q, k, v = call.tensor("q", q), call.tensor("k", k), call.tensor("v", v)
     options = {name: call.tensor(name, x, True) for name, x in (
@@ -45,8 +46,8 @@ def gated_delta_rule(q: Tensor, k: Tensor, v: Tensor, *, gate: Optional[Supports
                      token_states: Optional[SupportsDLPack] = None, read_slots: Optional[SupportsDLPack] = None,
                      write_slots: Optional[SupportsDLPack] = None, cu_seqlens: Optional[SupportsDLPack] = None, state_transposed: bool = False,
                      initial_scales: Optional[SupportsDLPack] = None, final_scales: Optional[SupportsDLPack] = None,
-                     token_scales: Optional[SupportsDLPack] = None, token_every: int = 1, out: Optional[Tensor] = None, max_sms: int = 0,
-                     stream: Optional[StreamLike] = None, runtime: Optional[Runtime] = None) -> Tensor:
+                     token_scales: Optional[SupportsDLPack] = None, token_every: int = 1, negligible: float = 0.0,
+                     out: Optional[Tensor] = None, max_sms: int = 0, stream: Optional[StreamLike] = None, runtime: Optional[Runtime] = None) -> Tensor:
     """The gated delta rule, token after token: S' = decay S; S = S' + beta (v - S' k) k^T; o = scale * S q. Sums and S are f32.
 
     q [T, Hq, K], k [T, Hk, K], v [T, Hv, V], f16 or bf16; K = V, 64 or 128; all with a leading B for B sequences. cu_seqlens i32 [N + 1]: sequences
@@ -61,6 +62,8 @@ def gated_delta_rule(q: Tensor, k: Tensor, v: Tensor, *, gate: Optional[Supports
     after every token_every of them; chunks serve multiples of 64.
     States of e4m3 count times scales f32, one for each row of V: initial_scales and final_scales [slots, H, V], token_scales [N, L, H, V]. The scale of a
     row that is written is its largest magnitude / 448. Final scales are initial_scales where final_state is initial_state.
+    negligible, above 0 and below 1, makes long sequences approximate where that is faster, with a gate for each head: segments of a sequence begin from
+    zeros, so many chunks ahead that decays leave at most this share of the state before. 0: exact.
     Returns o [.., T, H, V], made by q's framework, or `out`. max_sms: as fmha. Raises tilejit.Error.
 
     >>> import numpy, tilejit
@@ -71,7 +74,7 @@ def gated_delta_rule(q: Tensor, k: Tensor, v: Tensor, *, gate: Optional[Supports
     given = (q, k, v, gate, a_log, dt_bias, beta, initial_state, read_slots, write_slots, cu_seqlens, initial_scales, out, final_state, token_states,
              final_scales, token_scales)
     key = (tuple(map(type, given)), gate_form, plain(beta_raw), plain(delta), plain(normalise), plain(scale), plain(state_transposed),
-           plain(token_every), max_sms)
+           plain(token_every), plain(negligible), max_sms)
     if out is None and (final_state is not None or token_states is not None):
         key = None  # the short way makes all results or none
     done = short(runtime, key, stream, tuple([x for x in given if x is not None]), out) if key is not None else None
@@ -81,5 +84,5 @@ def gated_delta_rule(q: Tensor, k: Tensor, v: Tensor, *, gate: Optional[Supports
                              normalise=normalise, scale=scale, initial_state=initial_state, final_state=final_state, token_states=token_states,
                              read_slots=read_slots, write_slots=write_slots, cu_seqlens=cu_seqlens, state_transposed=state_transposed, out=out,
                              initial_scales=initial_scales, final_scales=final_scales, token_scales=token_scales, token_every=token_every,
-                             max_sms=max_sms, stream=stream)
+                             negligible=negligible, max_sms=max_sms, stream=stream)
     return call.run(runtime_of(runtime), key)[0]

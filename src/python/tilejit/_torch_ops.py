@@ -61,7 +61,7 @@ SCHEMAS = {
     "gated_delta_rule": "(Tensor q, Tensor k, Tensor v, *, " + _RULE_OPTIONS + ", ScalarType? state_dtype=None) -> (Tensor, Tensor)",
     "gated_delta_rule_out": "(Tensor q, Tensor k, Tensor v, Tensor(a!) out, *, " + _RULE_OPTIONS + ", Tensor(b!)? final_state=None, "
                             "Tensor? write_slots=None, Tensor(c!)? token_states=None, Tensor? initial_scales=None, "
-                            "Tensor(d!)? final_scales=None, Tensor(e!)? token_scales=None, int token_every=1) -> ()",
+                            "Tensor(d!)? final_scales=None, Tensor(e!)? token_scales=None, int token_every=1, float negligible=0) -> ()",
     "chunk_solve": "(Tensor k, *, Tensor? beta=None, Tensor? g_cu=None, Tensor? cu_seqlens=None) -> Tensor",
     "chunk_wu": "(Tensor k, Tensor v, Tensor a, *, Tensor? beta=None, Tensor? g_cu=None, Tensor? cu_seqlens=None) -> (Tensor, Tensor)",
     "chunk_states": "(Tensor k, Tensor w, Tensor u, *, Tensor? g_cu=None, Tensor? initial_state=None, Tensor? cu_seqlens=None, "
@@ -194,8 +194,8 @@ def chunk_o_out(q, k, v_new, h, out, *, g_cu=None, cu_seqlens=None, chunk_indice
 
 def _rule(tensors, results, made, gate=None, a_log=None, dt_bias=None, beta=None, gate_form="log", beta_raw=False, delta=True, normalise=False,
           scale=None, initial_state=None, read_slots=None, cu_seqlens=None, state_transposed=False, write_slots=None, initial_scales=None,
-          token_every=1):
-    run("gated_delta_rule", (gate_form, beta_raw, delta, normalise, scale, state_transposed, token_every),
+          token_every=1, negligible=0.0):
+    run("gated_delta_rule", (gate_form, beta_raw, delta, normalise, scale, state_transposed, token_every, negligible),
         (*tensors, gate, a_log, dt_bias, beta, initial_state, read_slots, write_slots, cu_seqlens, initial_scales, *results), made)
 
 

@@ -89,7 +89,7 @@ def gated_delta_rule(q, k, v, *, gate=None, a_log=None, dt_bias=None, beta=None,
 def gated_delta_rule_out(q, k, v, out, *, gate=None, a_log=None, dt_bias=None, beta=None, gate_form="log", beta_raw=False, delta=True,
                          normalise=False, scale=None, initial_state=None, read_slots=None, cu_seqlens=None, state_transposed=False,
                          final_state=None, write_slots=None, token_states=None, initial_scales=None, final_scales=None, token_scales=None,
-                         token_every=1):
+                         token_every=1, negligible=0.0):
     rule_like(q, k, v, gate, beta, initial_state, cu_seqlens)
     _check(q, k, v, out.shape, gate, a_log, dt_bias, beta, gate_form, initial_state, read_slots, write_slots, cu_seqlens, scale, _SCALED)
     _together(_OP, q, {"q": q, "o": out, "final_state": final_state, "token_states": token_states, "initial_scales": initial_scales,

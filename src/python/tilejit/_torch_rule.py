@@ -13,7 +13,7 @@ from ._torch_recurrence_shapes import heads_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Optional, Tuple
+    from typing import Optional, Tuple, Union
 
 
 _FORMS = {3: "3 ([B, T, H]), a number for each head", 4: "4 ([B, T, H, K]), a number for each key channel"}
@@ -93,6 +93,55 @@ def chunk_gated_delta_rule(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, g:
     ([1.0, 1.0], None)
     """
     return run_rule("chunk_gated_delta_rule", q, k, v, g, beta, scale, initial_state, output_final_state, use_qk_l2norm_in_kernel, cu_seqlens, others)
+
+
+def gated_delta_rule_prefill(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, g: Optional[torch.Tensor] = None, beta: Optional[torch.Tensor] = None,
+                             scale: Optional[float] = None, initial_state: Optional[torch.Tensor] = None, output_final_state: bool = False,
+                             cu_seqlens: Optional[torch.Tensor] = None, use_qk_l2norm_in_kernel: bool = False, output: Optional[torch.Tensor] = None,
+                             output_state: Optional[torch.Tensor] = None, state_checkpoints: Optional[torch.Tensor] = None,
+                             checkpoint_cu_starts: Optional[torch.Tensor] = None,
+                             checkpoint_every_n_tokens: int = 0) -> Union[torch.Tensor, Tuple[torch.Tensor, torch.Tensor]]:
+    """FlashInfer's chunk_gated_delta_rule (flashinfer.gdn_prefill): its arguments in its order, for sequences that follow each other.
+
+    q [T, H, K], k [T, Hk, K], v [T, Hv, V], f16 or bf16; K = V, 64 or 128. g [T, max(H, Hv)] is the decay itself, not its logarithm: above 0, up to 1.
+    beta likewise; f32 or q's type; without them 1. cu_seqlens i32 or i64 [N + 1]; without it there is one sequence. initial_state and output_state
+    [N, max(H, Hv), V, K], f32, bf16 or f16; output_state may be initial_state. output [T, max(H, Hv), V] is written where it is given. scale: K**-0.5
+    where it is None or 0. state_checkpoints [C, max(H, Hv), V, K] takes the states after each checkpoint_every_n_tokens tokens, a multiple of 64, of
+    one sequence: checkpoints of several are refused, as their places would be known on the device alone. Returns the output; with
+    output_final_state (output, the last states: output_state, else f32). The call can stand in a CUDA graph. Raises tilejit.Error.
+
+    >>> import torch, tilejit.torch
+    >>> q = torch.ones(2, 1, 64).half() / 8
+    >>> o, state = tilejit.torch.gated_delta_rule_prefill(q, q, q * 8, torch.full((2, 1), 0.5), None, 1.0, None, True, torch.tensor([0, 2]))
+    >>> o[:, 0, 0].tolist(), state.shape, state.dtype
+    ([1.0, 1.0], torch.Size([1, 1, 64, 64]), torch.float32)
+    """
+    function = "gated_delta_rule_prefill"
+    for name, x, rank, form in (("q", q, 3, "[T, H, K]"), ("k", k, 3, "[T, Hk, K]"), ("v", v, 3, "[T, Hv, V]"),
+                                ("g", g, 2, "[T, H], a decay for each head"), ("beta", beta, 2, "[T, H]"), ("output", output, 3, "[T, H, V]"),
+                                ("initial_state", initial_state, 4, "[N, H, V, K]"), ("output_state", output_state, 4, "[N, H, V, K]"),
+                                ("state_checkpoints", state_checkpoints, 4, "[C, H, V, K]")):
+        if x is not None and x.dim() != rank:
+            refuse(function, f"{name}.rank is {x.dim()}; allowed: {rank} ({form})")
+    sequences = 1 if cu_seqlens is None else cu_seqlens.shape[0] - 1
+    if checkpoint_every_n_tokens < 0 or checkpoint_every_n_tokens % 64:
+        refuse(function, f"checkpoint_every_n_tokens is {checkpoint_every_n_tokens}; allowed: 0 (no checkpoints), or a multiple of 64")
+    for name, x in (("state_checkpoints", state_checkpoints), ("checkpoint_cu_starts", checkpoint_cu_starts)):
+        if (x is None) != (checkpoint_every_n_tokens == 0):
+            refuse(function, f"{name} is {'absent' if x is None else 'given'} and checkpoint_every_n_tokens is {checkpoint_every_n_tokens}; "
+                             "allowed: both lists with checkpoints, neither without")
+    if state_checkpoints is not None and sequences != 1:
+        refuse(function, f"state_checkpoints is given with {sequences} sequences; allowed: with one. For more: token_states of "
+                         "torch.ops.tilejit.gated_delta_rule_out, by sequence", "unsupported")
+    heads = heads_of(q, v, g, beta, initial_state if output_state is None else output_state)
+    o = q.new_empty((q.shape[0], heads, v.shape[-1])) if output is None else output
+    if output_final_state and output_state is None:
+        output_state = q.new_empty((sequences, heads, v.shape[-1], q.shape[-1]), dtype=torch.float32 if initial_state is None else initial_state.dtype)
+    options = {} if state_checkpoints is None else {"token_states": state_checkpoints[None], "token_every": checkpoint_every_n_tokens}
+    torch.ops.tilejit.gated_delta_rule_out(q, k, v, o, gate=g, gate_form="log" if g is None else "exp", beta=beta, scale=scale or None,
+                                           initial_state=initial_state, final_state=output_state, normalise=use_qk_l2norm_in_kernel,
+                                           cu_seqlens=None if cu_seqlens is None else cu_seqlens.to(torch.int32), **options)
+    return (o, output_state) if output_final_state else o
 
 
 def gated_delta_rule_decode(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, state: torch.Tensor, A_log: torch.Tensor, a: torch.Tensor,

@@ -76,11 +76,12 @@ def _chunk_o(call, tensors, options):
 def _gated_delta_rule(call, tensors, options):
     (q, k, v, gate, a_log, dt_bias, beta, initial_state, read_slots, write_slots, cu_seqlens, initial_scales, o, final_state, token_states, final_scales,
      token_scales) = tensors
-    gate_form, beta_raw, delta, normalise, scale, state_transposed, token_every = options
+    gate_form, beta_raw, delta, normalise, scale, state_transposed, token_every, negligible = options
     return call(q, k, v, gate=gate, a_log=a_log, dt_bias=dt_bias, beta=beta, gate_form=gate_form, beta_raw=beta_raw, delta=delta,
                 normalise=normalise, scale=scale, initial_state=initial_state, read_slots=read_slots, write_slots=write_slots,
                 cu_seqlens=cu_seqlens, state_transposed=state_transposed, out=o, final_state=final_state, token_states=token_states,
-                initial_scales=initial_scales, final_scales=final_scales, token_scales=token_scales, token_every=token_every)
+                initial_scales=initial_scales, final_scales=final_scales, token_scales=token_scales, token_every=token_every,
+                negligible=negligible)
 
 
 def _chunk_cumsum(call, tensors, options):

@@ -53,7 +53,7 @@ from ._torch_flash import flash_attn_func, flash_attn_varlen_func, flash_attn_wi
 from ._torch_fp8 import fp8_gemm_nt, m_grouped_fp8_gemm_nt_contiguous, m_grouped_fp8_gemm_nt_masked  # noqa: E402
 from ._torch_moe import fused_moe  # noqa: E402
 from ._torch_merge import merge_states  # noqa: E402
-from ._torch_rule import chunk_gated_delta_rule, fused_recurrent_gated_delta_rule, gated_delta_rule_decode  # noqa: E402
+from ._torch_rule import chunk_gated_delta_rule, fused_recurrent_gated_delta_rule, gated_delta_rule_decode, gated_delta_rule_prefill  # noqa: E402
 from ._torch_neighbours import (chunk_delta_rule, chunk_gla, chunk_kda, chunk_simple_gla, fused_recurrent_delta_rule,  # noqa: E402
                                 fused_recurrent_gla, fused_recurrent_kda, fused_recurrent_simple_gla)
 from ._torch_sdpa import sdpa  # noqa: E402
@@ -63,5 +63,5 @@ from ._torch_stages import (chunk_gated_delta_rule_fwd_h, chunk_gated_delta_rule
 __all__ = ["chunk_delta_rule", "chunk_gated_delta_rule", "chunk_gated_delta_rule_fwd_h", "chunk_gated_delta_rule_fwd_intra", "chunk_gla",
            "chunk_kda", "chunk_local_cumsum", "chunk_simple_gla", "flash_attn_func", "flash_attn_varlen_func", "flash_attn_with_kvcache",
            "flex_attention", "fp8_gemm_nt", "fused_moe", "fused_recurrent_delta_rule", "fused_recurrent_gated_delta_rule", "fused_recurrent_gla",
-           "fused_recurrent_kda", "fused_recurrent_simple_gla", "gated_delta_rule_decode", "m_grouped_fp8_gemm_nt_contiguous",
+           "fused_recurrent_kda", "fused_recurrent_simple_gla", "gated_delta_rule_decode", "gated_delta_rule_prefill", "m_grouped_fp8_gemm_nt_contiguous",
            "m_grouped_fp8_gemm_nt_masked", "merge_states", "recompute_w_u_fwd", "sdpa"]

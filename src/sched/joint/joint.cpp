@@ -12,6 +12,7 @@
 #include "sched/joint/model.hpp"
 #include "sched/joint/roles.hpp"
 #include "sched/joint/tile.hpp"
+#include "sched/modulo/binding.hpp"
 #include "sched/modulo/modulo.hpp"
 #include "sched/rings.hpp"
 #include "support/fail.hpp"
@@ -293,7 +294,8 @@ class Joint {
           cat("II ", result_.ii, ": ", result_.certificate, "; units and recurrences alone allow II ", modulo.ii);
     } else {
       result_.binding = {modulo.res_mii >= modulo.rec_mii ? "unit" : "recurrence"};
-      result_.certificate = modulo.certificate;
+      result_.excluded = what_binds(model_.certain_problem(), modulo);
+      result_.certificate = modulo.certificate + to_words(result_.excluded);
     }
     if (!result_.proven_ii) result_.certificate += "; II not proven";
     if (result_.ii == modulo.ii && result_.length > modulo.length)

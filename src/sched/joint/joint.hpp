@@ -86,6 +86,7 @@ struct JointResult {
                                       ///< "concurrency", "spills", "roles", "warps", "bodies", "copies", "variable
                                       ///< latency", or a memory space. Several when only all of them together do
   std::string certificate;            ///< these reasons in words
+  Excluded excluded;                  ///< where no limits of roles bind
   std::uint64_t search_nodes = 0;
 };
 

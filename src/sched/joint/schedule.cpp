@@ -171,6 +171,7 @@ Schedule with_roles(const graph::Graph& graph, const JointResult& result, const 
   schedule.proven_ii = result.proven_ii;
   schedule.proven_length = result.proven_length;
   schedule.certificate = result.certificate;
+  schedule.excluded = result.excluded;
   schedule.search_nodes = result.search_nodes;
   schedule.cycle = result.cycle;
   schedule.role = result.role;

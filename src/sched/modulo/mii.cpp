@@ -34,18 +34,18 @@ std::string unit_reason(const Problem& problem, int unit, std::int64_t total) {
   return text;
 }
 
-std::string cycle_reason(const Problem& problem, const std::vector<int>& cycle) {
-  std::int64_t delay = 0, distance = 0;
+/// What a cycle of edges asks for, in names as well.
+void take_cycle(const Problem& problem, const std::vector<int>& cycle, Bound& bound) {
   std::string path;
   for (const int e : cycle) {
     const graph::Edge& edge = problem.edges[static_cast<std::size_t>(e)];
     path += problem.name[static_cast<std::size_t>(edge.src)] + " -> ";
-    delay += edge.delay;
-    distance += edge.distance;
+    bound.nodes.push_back(edge.src);
+    bound.delay += edge.delay;
+    bound.distance += edge.distance;
   }
-  const graph::Edge& first = problem.edges[static_cast<std::size_t>(cycle.front())];
-  return cat("recurrence ", path, problem.name[static_cast<std::size_t>(first.src)], " takes ", delay,
-             " cycles over distance ", distance);
+  bound.reason = cat("recurrence ", path, problem.name[static_cast<std::size_t>(bound.nodes.front())], " takes ",
+                     bound.delay, " cycles over distance ", bound.distance);
 }
 
 }  // namespace
@@ -80,7 +80,7 @@ Bound recurrence_bound(const Problem& problem) {
   for (const graph::Edge& edge : problem.edges) high += std::max(0, edge.delay);
   if (const std::vector<int> hopeless = cycle_at(high); !hopeless.empty()) {
     bound.impossible = true;
-    bound.reason = cycle_reason(problem, hopeless);
+    take_cycle(problem, hopeless, bound);
     return bound;
   }
   // Each positive cycle found names an II below which it stays positive: jump there instead of halving blindly.
@@ -101,7 +101,7 @@ Bound recurrence_bound(const Problem& problem) {
     }
   }
   bound.ii = static_cast<int>(high);
-  bound.reason = cycle_reason(problem, cycle);
+  take_cycle(problem, cycle, bound);
   return bound;
 }
 

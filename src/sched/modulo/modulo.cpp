@@ -164,6 +164,7 @@ class Scheduler {
     AtInterval alone(problem_, ii, ordered_, exact_, budget_);
     int lower = 0;
     told_ = true;
+    result_.excluded_ii = ii;
     if (!alone.prepare()) {
       reason_ = cat("II ", ii, kExcludedAtOnce);
       return;
@@ -181,6 +182,7 @@ class Scheduler {
     AtInterval here(problem_, ii, ordered_, exact_, budget_);
     if (exact_ && budget_ > 0 && !here.prepare()) {
       reason_ = cat("II ", ii, kExcludedAtOnce);
+      result_.excluded_ii = ii;
       ranges_.excluded_alone(before - budget_);
       return Verdict::infeasible;
     }
@@ -189,6 +191,7 @@ class Scheduler {
     excluded_ = excluded_ || verdict == Verdict::infeasible;
     if (verdict == Verdict::infeasible) {
       reason_ = cat("II ", ii, " infeasible: exhausted ", before - budget_, " nodes");
+      result_.excluded_ii = ii;
       ranges_.excluded_alone(before - budget_);
     }
     if (verdict == Verdict::unknown && unresolved_ == 0) unresolved_ = ii;

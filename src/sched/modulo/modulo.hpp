@@ -18,7 +18,8 @@ struct ModuloResult {
   bool found = false;  ///< false: `certificate` says what rules out every II
   int ii = 0, length = 0;
   int res_mii = 1, rec_mii = 1;
-  int open_ii = 0;  ///< the smallest II that the search could not decide; 0: none
+  int open_ii = 0;      ///< the smallest II that the search could not decide; 0: none
+  int excluded_ii = 0;  ///< the II that `certificate` says has no schedule, by more than the bounds; 0: none
   bool proven_ii = false, proven_length = false;
   std::vector<int> cycle;  ///< per local node; the first is 0
   std::string certificate;

@@ -40,6 +40,7 @@ typedef struct tj_gated_delta_rule_args {
   int32_t state_transposed; /* not 0: matrices of states are stored [K, V] */
   int32_t max_sms;          /* multiprocessors that the call may fill; 0: all */
   int32_t token_every;      /* tokens from one of token_states to the next; 0: 1 */
+  float negligible;         /* above 0: segments of a sequence forget what decays leave so little of; 0: exact */
 } tj_gated_delta_rule_args;
 
 /* Running sums of gates inside chunks; shapes and meaning as tj::ChunkCumsumArgs (chunk_cumsum.hpp) says. */

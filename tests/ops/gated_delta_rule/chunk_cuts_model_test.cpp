@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "arch/arch.hpp"
 #include "ops/gated_delta_rule/chunk_run.hpp"
 #include "ops/gated_delta_rule/chunks.hpp"
 #include "ops/gated_delta_rule/problem.hpp"
@@ -32,6 +33,10 @@ GatedDeltaRuleArgs sized(std::int64_t q_heads, std::int64_t heads, std::int64_t 
   args.q = args.k = tensor(q_heads, DType::bf16, 4);
   args.v = args.o = tensor(heads, DType::bf16, 4);
   return args;
+}
+
+ops::ChunkCut cut_of(const GatedDeltaRuleArgs& args, int multiprocessors = 132) {
+  return ops::chunk_cut(args, multiprocessors);
 }
 
 }  // namespace
@@ -124,19 +129,36 @@ TEST_CASE("a listed sequence ends before its last segments begin; their states a
 
 TEST_CASE("calls have ranges where states leave multiprocessors free, and segments where they leave most of them") {
   using ops::ChunkCut;
-  CHECK(ops::chunk_cut(sized(16, 32, 1, 8192)) == ChunkCut{4, 1});
-  CHECK(ops::chunk_cut(sized(16, 32, 1, 32768)) == ChunkCut{7, 1});
-  CHECK(ops::chunk_cut(sized(2, 8, 1, 8192)) == ChunkCut{1, 5});
-  CHECK(ops::chunk_cut(sized(16, 32, 8, 4096)) == ChunkCut{});  // states take all
-  CHECK(ops::chunk_cut(sized(16, 48, 1, 8192)) == ChunkCut{});  // solving on what is left takes longer than states
-  CHECK(ops::chunk_cut(sized(1, 1, 1, 128)) == ChunkCut{});
+  CHECK(cut_of(sized(16, 32, 1, 8192)) == ChunkCut{4, 1});
+  CHECK(cut_of(sized(16, 32, 1, 32768)) == ChunkCut{7, 1});
+  CHECK(cut_of(sized(2, 8, 1, 8192)) == ChunkCut{1, 5});
+  CHECK(cut_of(sized(16, 32, 8, 4096)) == ChunkCut{});  // states take all
+  CHECK(cut_of(sized(16, 48, 1, 8192)) == ChunkCut{});  // solving on what is left takes longer than states
+  CHECK(cut_of(sized(1, 1, 1, 128)) == ChunkCut{});
   GatedDeltaRuleArgs channels = sized(16, 32, 1, 8192);
   channels.gate = channels.o;  // solving takes longer than states then
-  CHECK(ops::chunk_cut(channels) == ChunkCut{});
+  CHECK(cut_of(channels) == ChunkCut{});
   channels = sized(2, 8, 1, 8192);
   channels.gate = channels.o;
-  CHECK(ops::chunk_cut(channels) == ChunkCut{1, 8});
+  CHECK(cut_of(channels) == ChunkCut{1, 8});
+  GatedDeltaRuleArgs added = sized(16, 48, 1, 8192);
+  added.delta = false;  // as little is solved, so there is time for it on what is left
+  CHECK(cut_of(added).ranges > 1);
   GatedDeltaRuleArgs bounded = sized(16, 32, 1, 8192);
   bounded.max_sms = 100;
-  CHECK(ops::chunk_cut(bounded) == ChunkCut{});
+  CHECK(cut_of(bounded) == ChunkCut{});
+}
+
+TEST_CASE("a card of other multiprocessors cuts calls in other ways") {
+  using ops::ChunkCut;
+  CHECK(cut_of(sized(16, 32, 1, 8192), 64) == ChunkCut{});  // states take all of them
+  CHECK(cut_of(sized(16, 48, 1, 8192), 264).ranges > 1);
+  CHECK(cut_of(sized(2, 8, 1, 8192), 264).segments > cut_of(sized(2, 8, 1, 8192)).segments);
+  arch::Arch card = *arch::find("sm_90a");
+  card.sm_count = 64;
+  const GatedDeltaRuleArgs call = sized(16, 32, 1, 8192);
+  const ops::Op& op = ops::gated_delta_rule_op();
+  const ops::Kernel kernel = op.choose(op.problem_key(&call), card);
+  CHECK(op.in_steps(&call, kernel));
+  CHECK(op.scratch_bytes(&call, kernel) == ops::delta_chunks_bytes(call, {}));
 }

@@ -66,10 +66,12 @@ Ran run_cut(RuleProblem& problem, const ops::ChunkCut& cut, bool solved_first) {
   StepScratch scratch(ops::delta_chunks_bytes(problem.args, cut));
   Ran ran;
   const auto launch = [&](auto wanted) {
-    ops::chunk_steps(problem.args, fields, cut, scratch.data(), [&](const ops::Step& step) {
-      const std::string name = step.op->request_of(step.kernel).name;
-      if (wanted(name.find("_solve") != std::string::npos) && ran.wrong.empty()) ran.wrong = steps.launch(step, 7, 3);
-    });
+    ops::chunk_steps(problem.args, fields, ops::multiprocessors_of(kernel.choice), cut, scratch.data(),
+                     [&](const ops::Step& step) {
+                       const std::string name = step.op->request_of(step.kernel).name;
+                       if (wanted(name.find("_solve") != std::string::npos) && ran.wrong.empty())
+                         ran.wrong = steps.launch(step, 7, 3);
+                     });
   };
   if (solved_first) launch([](bool solves) { return solves; });
   launch([&](bool solves) { return !solves || !solved_first; });

@@ -55,3 +55,18 @@ TEST_CASE("delta_chunks: records, what lies between segments, and states of f32 
                                    {"keeps", {"true"}},
                                    {"channel-gate", {channels}}});
 }
+
+TEST_CASE("delta_chunks without the delta: records, states in blocks of 64 and of 128 rows, also kept ones; maps") {
+  check(ops::delta_chunks_op(),
+        {{"step", {"solve"}}, {"dtype", {"f16"}}, {"head-dim", {"64", "128"}}, {"delta", {"false"}}});
+  for (const char* channels : {"false", "true"}) {
+    Flags flags = {{"step", {"solve", "state", "map"}}, {"dtype", {"bf16"}}, {"state", {"f32"}}, {"head-dim", {"128"}}};
+    flags["delta"] = {"false"}, flags["channel-gate"] = {channels};
+    check(ops::delta_chunks_op(), flags);
+    flags["step"] = {"wide-state"};
+    flags["keeps"] = {"false", "true"};
+    check(ops::delta_chunks_op(), flags);
+    flags["state"] = {"e4m3"}, flags["keeps"] = {"true"}, flags["step"] = {"state"};
+    check(ops::delta_chunks_op(), flags);
+  }
+}

@@ -1,4 +1,5 @@
-// Protects that a configuration makes the kernels of every launch of its calls, with checkpoints and without.
+// Protects that a configuration makes the kernels of every launch of its calls, with checkpoints and without, and
+// with the delta and without.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -52,14 +53,20 @@ std::string missing(const GatedDeltaRuleConfig& config, const GatedDeltaRuleArgs
 TEST_CASE("the kernels of chunks that a configuration of the gated delta rule makes") {
   for (const int width : {64, 128})
     for (const std::int64_t heads : {2, 70})
-      for (const bool checkpoints : {false, true}) {
-        const RuleProblem problem(prompt(checkpoints, width, heads), 3);
-        GatedDeltaRuleConfig config;
-        config.head_dim = width;
-        config.checkpoints = checkpoints;
-        CAPTURE(width);
-        CAPTURE(heads);
-        CAPTURE(checkpoints);
-        CHECK(missing(config, problem.args) == "");
-      }
+      for (const bool checkpoints : {false, true})
+        for (const bool delta : {true, false}) {
+          RuleProblem problem(prompt(checkpoints, width, heads), 3);
+          problem.args.delta = delta;
+          GatedDeltaRuleConfig config;
+          config.head_dim = width;
+          config.checkpoints = checkpoints;
+          config.delta = delta;
+          CAPTURE(width);
+          CAPTURE(heads);
+          CAPTURE(checkpoints);
+          CAPTURE(delta);
+          CHECK(missing(config, problem.args) == "");
+          config.delta = !delta;
+          CHECK(missing(config, problem.args) != "");
+        }
 }

@@ -87,6 +87,7 @@ RuleProblem::RuleProblem(const RuleShape& shape, unsigned seed) : shape_(shape) 
   args.delta = shape.delta;
   args.normalise = shape.normalise;
   args.state_transposed = shape.transposed;
+  args.negligible = static_cast<float>(shape.negligible);
   make_states(random);
 }
 

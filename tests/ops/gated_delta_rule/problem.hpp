@@ -36,6 +36,7 @@ struct RuleShape {
   int padding = 0;                          ///< elements between rows, a multiple of 8
   double gate_size = 0.1, beta_least = 0, key_size = 1;
   bool repeated_keys = false;
+  double negligible = 0;
   bool chunked = false;  ///< the limits are those of chunks
 };
 

@@ -133,6 +133,10 @@ TEST_CASE("states and slots") {
   CHECK(refusal([](auto& a) { a.final_state = a.initial_state; }) == "");
   CHECK(refusal([](auto& a) { a.token_every = 64; }) == "");
   CHECK(has(refusal([](auto& a) { a.token_every = 0; }), "token_every is 0; allowed: 1 to"));
+  CHECK(refusal([](auto& a) { a.negligible = 0.5F; }) == "");
+  CHECK(has(refusal([](auto& a) { a.negligible = 1; }), "negligible is 1; allowed: 0 (exact), or a share above 0"));
+  CHECK(has(refusal([](auto& a) { a.negligible = -0.1F; }), "negligible is -0.1; allowed: 0"));
+  CHECK(has(refusal([](auto& a) { a.negligible = 0.5F, a.gate.reset(); }), "negligible is 0.5 and gate is absent"));
   CHECK(has(refusal([](auto& a) { a.token_every = 2, a.token_states.reset(); }),
             "token_every is 2 without token_states"));
 }
@@ -277,6 +281,9 @@ TEST_CASE("a C structure is the descriptor") {
   CHECK(args.token_every == 1);
   c.token_every = 128;
   CHECK(ops::gated_delta_rule_from_c(&c).token_every == 128);
+  CHECK(args.negligible == 0);
+  c.negligible = 0.25F;
+  CHECK(ops::gated_delta_rule_from_c(&c).negligible == 0.25F);
   c.gate_form = 3;
   CHECK_THROWS_AS(ops::gated_delta_rule_from_c(&c), Error);
 }
