@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
+#include <memory>
 #include <optional>
 #include <ostream>
 
@@ -54,6 +56,17 @@ struct Bench {
         device_name(driver->device_info(device.index).name) {}
   /// An op that the device's usual target does not serve may have another.
   arch::Target target(const ops::Op& op) { return preparer.backends().target(device, op); }
+  /// MHz, under --cycles; its kernel is made once a target. 0 where nothing tells.
+  double clock_mhz(const ops::Op& op) {
+    if (!arguments.cycles) return 0;
+    const arch::Target of = target(op);
+    std::unique_ptr<Lab>& lab = labs_[of.name()];
+    if (!lab) lab = std::make_unique<Lab>(preparer.backends(), device, of, 1);
+    return lab->clock_mhz(kClockRepeats);
+  }
+
+ private:
+  std::map<std::string, std::unique_ptr<Lab>> labs_;
 };
 
 /// A problem and its measured times.
@@ -125,11 +138,9 @@ std::shared_ptr<launch::Recording> recording_of(Bench& bench, const Calls& call,
   }
 }
 
-void measure(Bench& bench, const Calls& call, const arch::Target& target, Timed& timed) {
-  std::optional<Lab> lab;
-  if (bench.arguments.cycles) lab.emplace(bench.preparer.backends(), bench.device, target, 1);
+void measure(Bench& bench, const ops::Op& op, const Calls& call, Timed& timed) {
   const auto add_clock = [&](std::vector<double>& to) {
-    if (const double mhz = lab ? lab->clock_mhz(kClockRepeats) : 0; mhz > 0) to.push_back(mhz);
+    if (const double mhz = bench.clock_mhz(op); mhz > 0) to.push_back(mhz);
   };
   CacheFlush flush(bench.runtime, *bench.driver, bench.device);
   const SmClock clock(bench.device);
@@ -186,7 +197,7 @@ Timed time_workload(Bench& bench, const ops::Op& op, const ops::Workload& worklo
     call({});
     bench.driver->synchronize(bench.device.index, {});
     timed.unwritten = memory.unwritten();
-    measure(bench, call, bench.target(op), timed);
+    measure(bench, op, call, timed);
   });
   return timed;
 }

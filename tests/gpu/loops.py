@@ -15,6 +15,8 @@ Needs the tools of the library's build (bin/ beside lib/) and a GPU. Exit codes:
 predictions never decide it.
 """
 import argparse
+import concurrent.futures
+import contextlib
 import json
 import math
 import os
@@ -134,7 +136,7 @@ def schedule_of(options, loop):
 
 
 def bench(options, words):
-    """tj-bench's document of one problem, and the schedule of its only launch."""
+    """The device, tj-bench's only problem, and the schedule of its only launch."""
     with tempfile.TemporaryDirectory() as folder:
         file = os.path.join(folder, "bench.json")
         command = [tuning.tool(options.library, "tj-bench"), *words, "--target", options.target, "--cycles", "--rounds", str(options.rounds), "--json", file,
@@ -238,6 +240,7 @@ def parse(words):
     parser.add_argument("--target", default="sm_90a", help="sm_90a, sm_90, sm_90+smem=99K, ...")
     parser.add_argument("--only", default="", help="loops whose names contain this")
     parser.add_argument("--rounds", type=int, default=10, help="of tj-bench, for each length")
+    parser.add_argument("--jobs", type=int, default=min(16, os.cpu_count() or 1), help="compilers side by side, before anything is timed; 0: none")
     parser.add_argument("--sms", type=int, default=132)
     parser.add_argument("--seconds", type=float, default=math.inf, help="no loop is begun later than this")
     parser.add_argument("--cache-dir", help="keep kernels here; default: TJ_CACHE_DIR or the usual one")
@@ -256,12 +259,24 @@ def parse(words):
     return options
 
 
+def make_kernels(options, chosen):
+    """All compilers work side by side before anything is timed. What fails does so again, and is told then."""
+    once = argparse.Namespace(**{**vars(options), "rounds": 1})
+
+    def make(loop):
+        with contextlib.suppress(tuning.ToolError):
+            pair_of(once, loop)
+    with concurrent.futures.ThreadPoolExecutor(max_workers=options.jobs) as pool:
+        list(pool.map(make, chosen))
+
+
 def run(options):
     document = {"device": "", "target": options.target, "rows": [], "failures": []}
     begin = time.monotonic()
-    for loop in loops_of(options.target):
-        if options.only not in loop.title:
-            continue
+    chosen = [loop for loop in loops_of(options.target) if options.only in loop.title]
+    if options.jobs > 0:
+        make_kernels(options, chosen)
+    for loop in chosen:
         try:
             if time.monotonic() - begin > options.seconds:
                 raise tuning.ToolError("the time was over")

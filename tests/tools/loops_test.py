@@ -1,5 +1,5 @@
 """Protects what tests/gpu/loops.py asks of tj-bench and what it makes of the answers: sizes of one wave, cycles of an iteration, errors and their sum. The driver
-is the fake one, which shows that every problem is one that the tool takes."""
+is the fake one, which shows that problems are such as the tool takes."""
 import contextlib
 import io
 import json
@@ -89,13 +89,13 @@ class Rows(unittest.TestCase):
         asked = []
 
         def bench(_options, words):
-            asked.append(words)
-            n = int(words[words.index("--seq-k") + 1]) / 80
-            return "GPU", {w: way((700 + 900 * n) / 2000) for w in loops.WAYS}, schedule("fmha_f16_d64_dynamic_128x80_4warps", 900, 2)
+            asked.append(words[-1])
+            cycles = 700 + 900 * int(words[-1]) / 80
+            return "GPU", {w: way(cycles / 2000) for w in loops.WAYS}, schedule("fmha_f16_d64_dynamic_128x80_4warps", 900, 2)
         options = loops.parse(["--library", "lib.so"])
         with unittest.mock.patch.object(loops, "schedule_of", lambda *_: schedule("fmha_f16_d64_3x64x128")), unittest.mock.patch.object(loops, "bench", bench):
             device, rows = loops.measure(options, loop_of("fmha 64"))
-        self.assertEqual([words[-1] for words in asked], ["4096", "8192", "2560", "5120"])
+        self.assertEqual(asked, ["4096", "8192", "2560", "5120"])
         self.assertEqual((device, rows[0]["way"], rows[1]["way"]), ("GPU", *loops.WAYS))
         self.assertAlmostEqual(rows[0]["error"], 0)
 
@@ -116,10 +116,10 @@ class Tools(unittest.TestCase):
             code = loops.main(["--library", LIBRARY, *words])
         return code, out.getvalue(), err.getvalue()
 
-    def test_every_loop_is_a_problem_that_the_tool_takes(self):
+    def test_loops_are_problems_that_the_tool_takes(self):
         written = os.path.join(self.folder, "loops.json")
-        words = ["--driver", FAKES, "--rounds", "1", "--cache-dir", os.path.join(self.folder, "cache"), "--json", written]
-        for target, only in (("sm_90a", ""), ("sm_90", "64"), ("sm_90", "heads")):
+        words = ["--driver", FAKES, "--rounds", "1", "--jobs", "0", "--cache-dir", os.path.join(self.folder, "cache"), "--json", written]
+        for target, only in (("sm_90a", "fmha 64 causal"), ("sm_90a", "gemm e4m3"), ("sm_90a", "chunk"), ("sm_90", "heads")):
             code, out, _ = self.run_script("--target", target, "--only", only, *words)
             self.assertEqual(code, 1)
             self.assertIn("no loop was measured", out)
@@ -128,6 +128,18 @@ class Tools(unittest.TestCase):
             self.assertEqual(len(document["failures"]), sum(only in loop.title for loop in loops.loops_of(target)))
             for failure in document["failures"]:
                 self.assertRegex(failure, "elements of [a-z_]+ were not written")  # it ran, and was timed
+
+    def test_kernels_are_made_first_and_what_fails_is_told_later(self):
+        asked = []
+
+        def pair_of(options, loop):
+            asked.append((options.rounds, loop.title))
+            raise tuning.ToolError("why")
+        with unittest.mock.patch.object(loops, "pair_of", pair_of):
+            code, out, _ = self.run_script("--only", "gemm", "--jobs", "1")
+        titles = ["gemm f16", "gemm bf16", "gemm e4m3"]
+        self.assertEqual(asked, [(1, title) for title in titles] + [(10, title) for title in titles])
+        self.assertEqual((code, out.count("not measured: gemm f16: why")), (1, 1))
 
     def test_the_list_needs_no_driver(self):
         code, out, _ = self.run_script("--list", "--target", "sm_90")
