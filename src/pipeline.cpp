@@ -10,6 +10,7 @@
 #include "codegen/templates.hpp"
 #include "compile/compile_log.hpp"
 #include "compile/includes.hpp"
+#include "sched/report_json.hpp"
 #include "stage_line.hpp"
 #include "support/atomic_file.hpp"
 #include "support/fail.hpp"
@@ -175,7 +176,8 @@ Source source_of(const ops::Request& named, const codegen::EmitOptions& how, con
   Source source{named, request, how, target, std::move(choice), {}, {}, std::move(report)};
   sched::Schedule untimed = source.choice.schedule;  // equal kernels have equal entries
   untimed.solve_ms = 0;
-  source.report.schedule_json = sched::to_json(source.choice.candidate.graph, untimed);
+  source.report.schedule_json = sched::to_json(
+      source.choice.candidate.graph, untimed, {.sm_count = target.arch->sm_count, .clock_ghz = target.arch->clock_ghz});
   const auto start = Clock::now();
   const support::ToolRange range("codegen", named.name);
   source.unit = codegen::emit(source.choice.candidate.graph, source.choice.schedule, target.arch->primitives, how);

@@ -31,6 +31,7 @@
 #include "common/ladder_report.hpp"
 #include "common/lines_report.hpp"
 #include "common/output.hpp"
+#include "common/prediction.hpp"
 #include "common/random.hpp"
 #include "common/rung_texts.hpp"
 #include "common/schedule_summary.hpp"
@@ -195,6 +196,8 @@ samples::Rung check(tj::Runtime& runtime, tj::Device device, const Settings& set
   const tj::KernelReport report = tj::Ladder(runtime).prepare(args, rung);
   result.kernel = report.name;
   result.schedule = samples::schedule_facts(report.schedule_json);
+  result.predicted_ms =
+      samples::predicted_ms(result.schedule, samples::gemm_tiles(result.schedule, size.m, size.n, size.k));
   texts = {samples::schedule_summary(report.schedule_json, ""),
            samples::code_lines(samples::text_of_file(report.source_path), report.name)};
   std::fill(p.d.begin(), p.d.end(), kPoison);

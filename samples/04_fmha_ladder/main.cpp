@@ -25,6 +25,7 @@
 #include "common/files.hpp"
 #include "common/fmha_reference.hpp"
 #include "common/output.hpp"
+#include "common/prediction.hpp"
 #include "common/random.hpp"
 #include "common/resources.hpp"
 #include "common/step_report.hpp"
@@ -165,11 +166,14 @@ samples::StepResult begun(const Step& step, std::int64_t length) {
 }
 
 /// Makes a rung's kernel and looks at its schedule, beside that of the rung before.
-void prepare(tj::Runtime& runtime, const Problem& problem, const Step& step, const samples::StepResult* before,
-             samples::StepResult& result) {
+void prepare(tj::Runtime& runtime, const Problem& problem, const Step& step, const samples::StepReport& report,
+             const samples::StepResult* before, samples::StepResult& result) {
   const tj::KernelReport kernel = tj::Ladder(runtime).prepare(problem.on_device(), step.rung);
   result.kernel = kernel.name;
   result.schedule = samples::schedule_facts(kernel.schedule_json);
+  result.predicted_ms = samples::predicted_ms(
+      result.schedule,
+      samples::fmha_tiles(result.schedule, report.batch * report.heads, result.seq_len, report.causal));
   if (before != nullptr)
     for (const std::string& change : samples::schedule_changes(before->schedule, result.schedule))
       result.key_changes.push_back("schedule: " + change);
@@ -263,7 +267,7 @@ void run_rungs(tj::Runtime& runtime, tj::Device device, const Settings& settings
     if (step.rung == ladder::kNotOurs) continue;
     samples::StepResult& result = results[i];
     attempt(result, [&] {
-      prepare(runtime, problem, step, before, result);
+      prepare(runtime, problem, step, report, before, result);
       before = &result;
       result.checked = settings.check;
       if (settings.check) problem.check(step.rung, result);
@@ -271,7 +275,7 @@ void run_rungs(tj::Runtime& runtime, tj::Device device, const Settings& settings
     entrants.push_back({.rung = step.rung, .result = &result});
   }
   time_steps(problem, entrants, report);
-  samples::set_gains(results, problem.flops());
+  samples::set_gains(results, problem.flops(), !report.on_model);
 }
 
 void run_length(tj::Runtime& runtime, tj::Device device, const Settings& settings, std::int64_t length,

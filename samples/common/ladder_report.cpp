@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "common/prediction.hpp"
 #include "common/report_text.hpp"
 
 namespace tj::samples {
@@ -37,13 +38,16 @@ std::string tile_of(const std::string& kernel) {
 std::vector<std::string> cells(const Ladder& ladder, std::size_t i) {
   const Rung& rung = ladder.rungs[i];
   const double gain = ladder.gain(i);
+  const auto gain_text = [](double of) { return of > 0 ? format("%.2fx", of) : "-"; };
   std::string roles;
   for (const std::string& role : rung.schedule.roles) roles += (roles.empty() ? "" : ", ") + role;
   return {rung.name,
           size_text(rung),
           format("%.1f", rung.ms * 1e3),
           format("%.4g", rung.tflops()),
-          gain > 0 ? format("%.2fx", gain) : "-",
+          rung.predicted_ms > 0 ? format("%.4g", rung.predicted_tflops()) : "-",
+          gain_text(gain),
+          gain_text(ladder.predicted_gain(i)),
           std::to_string(rung.schedule.ii),
           std::to_string(rung.schedule.stages),
           roles,
@@ -61,17 +65,9 @@ std::string some_lines(const char* of, const std::vector<std::string>& lines, st
   return text;
 }
 
-const std::vector<std::string> kLadderColumns = {"rung",
-                                                 "M x N x K",
-                                                 "us",
-                                                 "TFLOP/s",
-                                                 "gain",
-                                                 "II",
-                                                 "stages",
-                                                 "roles",
-                                                 "slots",
-                                                 "error",
-                                                 "what the schedule changed"};
+const std::vector<std::string> kLadderColumns = {
+    "rung",   "M x N x K", "us",    "TFLOP/s", "predicted TFLOP/s",        "gain", "predicted gain", "II",
+    "stages", "roles",     "slots", "error",   "what the schedule changed"};
 
 }  // namespace
 
@@ -96,11 +92,34 @@ bool Ladder::right() const {
   return std::all_of(rungs.begin(), rungs.end(), [](const Rung& rung) { return rung.right(); });
 }
 
+namespace {
+
+bool same_size(const Rung& x, const Rung& y) { return x.m == y.m && x.n == y.n && x.k == y.k; }
+
+/// A line for each rung that is slower than the one before.
+std::string slower_lines(const Ladder& ladder) {
+  std::string text;
+  for (std::size_t i = 0; i < ladder.rungs.size(); ++i)
+    if (const std::string why = ladder.why_slower(i); !why.empty())
+      text += ladder.rungs[i].name + " is slower than " + ladder.rungs[i - 1].name + ": " + why + "\n";
+  return text;
+}
+
+}  // namespace
+
 double Ladder::gain(std::size_t rung) const {
-  if (rung == 0) return 0;
-  const Rung &before = rungs[rung - 1], &now = rungs[rung];
-  const bool same = before.m == now.m && before.n == now.n && before.k == now.k;
-  return same && now.ms > 0 ? before.ms / now.ms : 0;
+  if (rung == 0 || !same_size(rungs[rung - 1], rungs[rung])) return 0;
+  return rungs[rung].ms > 0 ? rungs[rung - 1].ms / rungs[rung].ms : 0;
+}
+
+double Ladder::predicted_gain(std::size_t rung) const {
+  if (rung == 0 || !same_size(rungs[rung - 1], rungs[rung])) return 0;
+  return rungs[rung].predicted_ms > 0 ? rungs[rung - 1].predicted_ms / rungs[rung].predicted_ms : 0;
+}
+
+std::string Ladder::why_slower(std::size_t rung) const {
+  if (rung == 0 || on_model) return {};
+  return samples::why_slower(rungs[rung - 1].schedule, rungs[rung].schedule, gain(rung), predicted_gain(rung));
 }
 
 std::string Ladder::timing_text() const {
@@ -121,7 +140,7 @@ std::string ladder_text(const Ladder& ladder) {
     for (std::size_t c = 0; c + 1 < row.size(); ++c) text += row[c] + std::string(width[c] - row[c].size() + 2, ' ');
     text += row.back() + "\n";
   }
-  return text;
+  return text + slower_lines(ladder);
 }
 
 std::string rung_paragraph(const Rung& rung, std::size_t lines) {
@@ -140,6 +159,7 @@ std::string ladder_markdown(const Ladder& ladder, std::size_t lines) {
     for (const std::string& cell : cells(ladder, i)) text += " " + cell + " |";
   }
   text += "\n";
+  if (const std::string slower = slower_lines(ladder); !slower.empty()) text += "\n" + slower;
   for (const Rung& rung : ladder.rungs) {
     if (rung.adds.empty()) continue;
     const std::string paragraph = rung_paragraph(rung, lines);
@@ -162,30 +182,34 @@ std::string ladder_json(const Ladder& ladder) {
     const Rung& rung = ladder.rungs[i];
     Json slots = Json::object();
     for (const auto& [value, depth] : rung.schedule.slots) slots[value] = depth;
-    out["rungs"].push_back({{"rung", rung.name},
-                            {"kernel", rung.kernel},
-                            {"m", rung.m},
-                            {"n", rung.n},
-                            {"k", rung.k},
-                            {"ms", rung.ms},
-                            {"tflops", rung.tflops()},
-                            {"gain", ladder.gain(i) > 0 ? Json(ladder.gain(i)) : Json(nullptr)},
-                            {"ii", rung.schedule.ii},
-                            {"length", rung.schedule.length},
-                            {"stages", rung.schedule.stages},
-                            {"roles", rung.schedule.roles},
-                            {"slots", slots},
-                            {"cluster", rung.schedule.cluster},
-                            {"walk", rung.schedule.walk},
-                            {"certificate", rung.schedule.certificate},
-                            {"changes", rung.changes},
-                            {"adds", rung.adds},
-                            {"schedule_lines", rung.schedule_lines},
-                            {"unit_lines", rung.unit_lines},
-                            {"error", rung.error},
-                            {"limit", rung.limit},
-                            {"rows_compared", rung.rows_compared},
-                            {"right", rung.right()}});
+    out["rungs"].push_back(
+        {{"rung", rung.name},
+         {"kernel", rung.kernel},
+         {"m", rung.m},
+         {"n", rung.n},
+         {"k", rung.k},
+         {"ms", rung.ms},
+         {"tflops", rung.tflops()},
+         {"gain", ladder.gain(i) > 0 ? Json(ladder.gain(i)) : Json(nullptr)},
+         {"predicted_tflops", rung.predicted_ms > 0 ? Json(rung.predicted_tflops()) : Json(nullptr)},
+         {"predicted_gain", ladder.predicted_gain(i) > 0 ? Json(ladder.predicted_gain(i)) : Json(nullptr)},
+         {"why_slower", ladder.why_slower(i)},
+         {"ii", rung.schedule.ii},
+         {"length", rung.schedule.length},
+         {"stages", rung.schedule.stages},
+         {"roles", rung.schedule.roles},
+         {"slots", slots},
+         {"cluster", rung.schedule.cluster},
+         {"walk", rung.schedule.walk},
+         {"certificate", rung.schedule.certificate},
+         {"changes", rung.changes},
+         {"adds", rung.adds},
+         {"schedule_lines", rung.schedule_lines},
+         {"unit_lines", rung.unit_lines},
+         {"error", rung.error},
+         {"limit", rung.limit},
+         {"rows_compared", rung.rows_compared},
+         {"right", rung.right()}});
   }
   return out.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }

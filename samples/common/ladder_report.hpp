@@ -19,13 +19,17 @@ struct Rung {
   std::int64_t rows_compared = 0;
   bool guarded = true;  ///< nothing was written beside the result
   ScheduleFacts schedule;
+  double predicted_ms = 0;           ///< by the schedule, on the device that its arch is described with; 0: unknown
   std::vector<std::string> changes;  ///< since the rung before
   std::string adds;                  ///< what the rung adds, in a sentence or two
   /// Lines of the schedule and of the kernel's source that the rung before lacks ("+ ..."), or has alone ("- ...").
   std::vector<std::string> schedule_lines, unit_lines;
 
-  double tflops() const {
-    return ms > 0 ? 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k) / ms * 1e-9 : 0;
+  double tflops() const { return tflops_in(ms); }
+  double predicted_tflops() const { return tflops_in(predicted_ms); }
+  double tflops_in(double time_ms) const {
+    return time_ms > 0 ? 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k) / time_ms * 1e-9
+                       : 0;
   }
   bool right() const { return error <= limit && guarded; }  ///< false for NaN
 };
@@ -40,6 +44,9 @@ struct Ladder {
   bool right() const;
   /// How many times as fast as the rung before; 0 where there is none of the same size.
   double gain(std::size_t rung) const;
+  double predicted_gain(std::size_t rung) const;  ///< likewise, by the schedules
+  /// why_slower() of the rung; empty on the model, whose times say nothing.
+  std::string why_slower(std::size_t rung) const;
   std::string timing_text() const;
 };
 

@@ -136,6 +136,10 @@ std::string ScheduleFacts::slots_text() const {
 ScheduleFacts schedule_facts(const std::string& schedule_json) {
   const Json root = Json::parse(schedule_json, nullptr, false);
   ScheduleFacts facts;
+  facts.graph = value_of(root, "graph", std::string());
+  facts.overhead_cycles = value_of(root, "overhead_cycles", 0.0);
+  facts.sm_count = value_of(root, "sm_count", 0);
+  facts.clock_ghz = value_of(root, "clock_ghz", 0.0);
   facts.ii = value_of(root, "ii", 0);
   facts.length = value_of(root, "length", 0);
   facts.cluster = value_of(root, "cluster", 1);

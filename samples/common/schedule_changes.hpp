@@ -17,7 +17,11 @@ struct ScheduleFacts {
     int cycle = 0, stage = 0;
     bool loop = true;  ///< else once a tile
   };
+  std::string graph;  ///< its name, with the tile
   int ii = 0, length = 0, stages = 0, cluster = 1, blocks_per_sm = 1;
+  double overhead_cycles = 0;  ///< of a tile, beside its iterations
+  int sm_count = 0;            ///< of the device that the arch is described with
+  double clock_ghz = 0;        ///< of that
   bool pairs = false;
   std::string walk = "persistent";
   std::string certificate;

@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "common/prediction.hpp"
 #include "common/report_text.hpp"
 
 namespace tj::samples {
@@ -16,9 +17,9 @@ using Lines = std::vector<std::string>;
 
 long long wide(std::int64_t value) { return static_cast<long long>(value); }
 
-const Lines kColumns = {
-    "seq len",     "step",  "name",  "latency (ms)", "in a graph (ms)", "TFLOP/s",           "vs baseline",
-    "vs previous", "right", "error", "II",           "slots",           "busy, as scheduled"};
+const Lines kColumns = {"seq len", "step",      "name",        "latency (ms)",      "in a graph (ms)",
+                        "TFLOP/s", "predicted", "vs baseline", "vs previous",       "right",
+                        "error",   "II",        "slots",       "busy, as scheduled"};
 
 /// PyTorch on the CPU is hundreds of times as fast as the model's steps.
 std::string gain_text(double gain) { return format(gain > 0 && gain < 0.1 ? "%.1gx" : "%.2fx", gain); }
@@ -46,8 +47,9 @@ Lines cells(const StepResult& r) {
   }
   for (const std::string& cell :
        {format("%.3f", r.latency_ms), number_or_dash("%.3f", r.graph_ms), format("%.4g", r.tflops),
-        r.gain_baseline > 0 ? gain_text(r.gain_baseline) : "-", r.gain_previous > 0 ? gain_text(r.gain_previous) : "-",
-        right_text(r), r.checked ? format("%.1e", r.reference.o_error) : std::string("-"),
+        number_or_dash("%.4g", r.predicted_tflops), r.gain_baseline > 0 ? gain_text(r.gain_baseline) : "-",
+        r.gain_previous > 0 ? gain_text(r.gain_previous) : "-", right_text(r),
+        r.checked ? format("%.1e", r.reference.o_error) : std::string("-"),
         r.schedule.ii > 0 ? std::to_string(r.schedule.ii) : std::string("-"),
         r.schedule.ii > 0 ? r.schedule.slots_text() : std::string("-"),
         r.schedule.ii > 0 ? busy_text(r.schedule) : std::string("-")})
@@ -98,7 +100,7 @@ std::vector<std::string> dropped_hints(const std::vector<LatencyHint>& hints) {
   return lines;
 }
 
-void set_gains(std::vector<StepResult>& results, double flops) {
+void set_gains(std::vector<StepResult>& results, double flops, bool timed) {
   const StepResult *baseline = nullptr, *previous = nullptr;
   for (StepResult& result : results) {
     if (!result.ran() || !(result.ms() > 0)) continue;
@@ -106,6 +108,11 @@ void set_gains(std::vector<StepResult>& results, double flops) {
     if (baseline == nullptr) baseline = &result;
     result.gain_baseline = baseline->ms() / result.ms();
     result.gain_previous = previous != nullptr ? previous->ms() / result.ms() : 1;
+    if (result.predicted_ms > 0) result.predicted_tflops = samples::tflops(flops, result.predicted_ms);
+    if (previous != nullptr && result.predicted_ms > 0 && previous->predicted_ms > 0)
+      result.predicted_gain = previous->predicted_ms / result.predicted_ms;
+    if (previous != nullptr && timed && result.schedule.ii > 0)
+      result.slower = why_slower(previous->schedule, result.schedule, result.gain_previous, result.predicted_gain);
     previous = &result;
   }
 }
@@ -152,9 +159,12 @@ std::vector<std::string> step_lines(const StepReport& report, const StepResult& 
   lines.push_back("Kernel:      " + r.kernel);
   lines.push_back(format("Latency:     %.3f ms", r.latency_ms) +
                   (r.graph_ms > 0 ? format(", %.3f ms in a graph", r.graph_ms) : std::string()));
-  lines.push_back(format("Throughput:  %.4g TFLOP/s", r.tflops));
+  lines.push_back(format("Throughput:  %.4g TFLOP/s", r.tflops) +
+                  (r.predicted_tflops > 0 ? format(", predicted %.4g", r.predicted_tflops) : std::string()));
   lines.push_back("Gain:        " + gain_text(r.gain_baseline) + " over the baseline, " + gain_text(r.gain_previous) +
-                  " over the step before");
+                  " over the step before" +
+                  (r.predicted_gain > 0 ? ", predicted " + gain_text(r.predicted_gain) : std::string()));
+  if (!r.slower.empty()) lines.push_back("Slower:      " + r.slower);
   lines.push_back(r.checked ? "Right:       " + right_text(r) + "; against f64: " + r.reference.text(report.dtype)
                             : "Right:       not checked, as --no-correctness-check asks");
   if (r.checked && r.baseline_error >= 0)
@@ -285,6 +295,9 @@ Json result_json(const StepReport& report, const StepResult& r) {
           {"tflops", there(r.ran(), r.tflops)},
           {"gain_vs_baseline", there(r.gain_baseline > 0, r.gain_baseline)},
           {"gain_vs_previous", there(r.gain_previous > 0, r.gain_previous)},
+          {"predicted_tflops", there(r.predicted_tflops > 0, r.predicted_tflops)},
+          {"predicted_gain_vs_previous", there(r.predicted_gain > 0, r.predicted_gain)},
+          {"why_slower", r.slower},
           {"speedup_vs_baseline", there(r.gain_baseline > 0, r.gain_baseline)},
           {"speedup_vs_previous", there(r.gain_previous > 0, r.gain_previous)},
           {"checked", compared},

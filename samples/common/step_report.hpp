@@ -46,6 +46,9 @@ struct StepResult {
   std::string skipped;  ///< why it did not run, where that is no failure
   std::vector<LatencyHint> hints;
   ScheduleFacts schedule;
+  double predicted_ms = 0;                          ///< by the schedule; 0: unknown
+  double predicted_tflops = 0, predicted_gain = 0;  ///< of that; the latter over the step before, 0: nothing
+  std::string slower;                               ///< why it is slower than the step before; empty: it is not
 
   bool ran() const { return failed.empty() && skipped.empty(); }
   /// The time that gains and rates are of: that in a graph, where there is one.
@@ -70,8 +73,9 @@ struct StepReport {
   std::string timing_text() const;
 };
 
-/// Sets rates and gains of one length's results, in their order. The baseline is the first that ran.
-void set_gains(std::vector<StepResult>& results, double flops);
+/// Sets rates and gains of one length's results, in their order, measured and predicted. The baseline is the first that
+/// ran. `timed`: times are a device's, so one that is slower gets its reason.
+void set_gains(std::vector<StepResult>& results, double flops, bool timed);
 
 /// Lines for one result, and for the head of a run.
 std::vector<std::string> step_lines(const StepReport& report, const StepResult& result);

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "sched/report_json.hpp"
 #include "sched/schedule.hpp"
 #include "sched/tile_level.hpp"
 #include "support/index.hpp"
@@ -94,7 +95,9 @@ Json tile(const graph::Graph& graph, const Schedule& schedule) {
 
 }  // namespace
 
-std::string to_json(const graph::Graph& graph, const Schedule& schedule) {
+namespace {
+
+Json document(const graph::Graph& graph, const Schedule& schedule) {
   Json out;
   out["graph"] = graph.name;
   out["machine"] = graph.machine.name;
@@ -145,7 +148,20 @@ std::string to_json(const graph::Graph& graph, const Schedule& schedule) {
     out["order_barriers"].push_back({{"unit", graph.machine.units[at(barrier.unit)].name}, {"turns", turns}});
   }
   out["tile"] = tile(graph, schedule);
-  return out.dump(2, ' ', false, Json::error_handler_t::replace);
+  return out;
+}
+
+std::string text_of(const Json& out) { return out.dump(2, ' ', false, Json::error_handler_t::replace); }
+
+}  // namespace
+
+std::string to_json(const graph::Graph& graph, const Schedule& schedule) { return text_of(document(graph, schedule)); }
+
+std::string to_json(const graph::Graph& graph, const Schedule& schedule, const DescribedDevice& device) {
+  Json out = document(graph, schedule);
+  out["sm_count"] = device.sm_count;
+  out["clock_ghz"] = device.clock_ghz;
+  return text_of(out);
 }
 
 }  // namespace tj::sched

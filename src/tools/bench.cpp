@@ -137,6 +137,9 @@ void add_options(CLI::App& app, BenchArguments& arguments, std::array<bool, std:
          "launches begin beside those before them, where the device can (true), or behind them (false); default: "
          "as the op says")
       ->check(CLI::IsMember({"true", "false"}));
+  app.add_flag("--cycles", arguments.cycles,
+               "with --op alone: also measure the SM clock beside each way, by a small kernel, and say it with the "
+               "interval that each kernel's schedule has");
   bounded(app.add_option("--threads", arguments.threads, "under --start: threads that get kernels ready (default: 1)"),
           1, 256);
   bounded(app.add_option("--rounds", arguments.rounds, "how often each thing is timed"), 1, 100000);
@@ -177,6 +180,8 @@ std::optional<int> parse(const std::vector<std::string>& words, BenchArguments& 
   if (mode != nullptr && !arguments.overlap.empty())
     bad_use(
         cat("--overlap is '", arguments.overlap, "'; allowed with ", mode->flag, ": leave it out, it is for calls"));
+  if (mode != nullptr && arguments.cycles)
+    bad_use(cat("--cycles is given; allowed with ", mode->flag, ": leave it out, it is for calls"));
   return std::nullopt;
 }
 

@@ -32,6 +32,7 @@ struct BenchArguments {
   int rounds = 0;          ///< 0: the way's own number
   int threads = 1;         ///< that get kernels ready under --start
   std::uint64_t seed = 1;  ///< of the values that operands hold
+  bool cycles = false;     ///< calls also tell the clock beside each way, and their kernels' intervals
   std::string overlap;     ///< "true", "false": whether launches begin beside those before them; empty: as the op says
   std::vector<std::string> own_flags;          ///< that tj-bench has itself
   std::function<std::uint64_t()> allocations;  ///< how often this thread has allocated so far; empty: nobody counts

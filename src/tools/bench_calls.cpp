@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
+#include <memory>
 #include <optional>
 #include <ostream>
 
@@ -21,6 +23,7 @@
 #include "tools/bench_memory.hpp"
 #include "tools/bench_numbers.hpp"
 #include "tools/bench_predict.hpp"
+#include "tools/calibrate_lab.hpp"
 #include "tools/options.hpp"
 
 namespace tj::tools {
@@ -33,6 +36,7 @@ constexpr int kUsualRounds = 20;
 constexpr int kSinglesInRound = 3, kReplaysInRound = 3;
 constexpr double kReplayUs = 2000;  // of calls in one recording: starting it must not count
 constexpr int kMostCalls = 40;
+constexpr int kClockRepeats = 4000;  // 1 ms: a launch's own time must not count, nor the clock change meanwhile
 
 /// The machine, opened once.
 struct Bench {
@@ -52,6 +56,17 @@ struct Bench {
         device_name(driver->device_info(device.index).name) {}
   /// An op that the device's usual target does not serve may have another.
   arch::Target target(const ops::Op& op) { return preparer.backends().target(device, op); }
+  /// MHz, under --cycles; its kernel is made once a target. 0 where nothing tells.
+  double clock_mhz(const ops::Op& op) {
+    if (!arguments.cycles) return 0;
+    const arch::Target of = target(op);
+    std::unique_ptr<Lab>& lab = labs_[of.name()];
+    if (!lab) lab = std::make_unique<Lab>(preparer.backends(), device, of, 1);
+    return lab->clock_mhz(kClockRepeats);
+  }
+
+ private:
+  std::map<std::string, std::unique_ptr<Lab>> labs_;
 };
 
 /// A problem and its measured times.
@@ -62,7 +77,20 @@ struct Timed {
   bool recorded = false;  ///< replayed, and not enqueued one after the other
   std::vector<double> single_us, replayed_us, clock_mhz;
   double most_mhz = 0;
+  // Under --cycles:
+  std::vector<double> single_mhz, replayed_mhz;  ///< measured right behind the samples
+  Json schedules = Json::array();                ///< of the kernels, in the order of their launches
 };
+
+Json schedule_json(const PreparedLaunch& launch) {
+  const KernelReport& report = launch.kernel->report;
+  const auto all = support::SortedJson::parse(report.schedule_json);
+  Json some = {{"kernel", report.name}};
+  for (const char* key :
+       {"graph", "ii", "proven_ii", "length", "overhead_cycles", "blocks_per_sm", "walk", "certificate"})
+    some[key] = all.at(key);
+  return some;
+}
 
 /// Calls as the workload wants them: by the library's own choice, or launches of the choice that was named, or such as
 /// --overlap wants.
@@ -110,7 +138,10 @@ std::shared_ptr<launch::Recording> recording_of(Bench& bench, const Calls& call,
   }
 }
 
-void measure(Bench& bench, const Calls& call, Timed& timed) {
+void measure(Bench& bench, const ops::Op& op, const Calls& call, Timed& timed) {
+  const auto add_clock = [&](std::vector<double>& to) {
+    if (const double mhz = bench.clock_mhz(op); mhz > 0) to.push_back(mhz);
+  };
   CacheFlush flush(bench.runtime, *bench.driver, bench.device);
   const SmClock clock(bench.device);
   timed.most_mhz = clock.most_mhz();
@@ -129,8 +160,10 @@ void measure(Bench& bench, const Calls& call, Timed& timed) {
   const int rounds = bench.arguments.rounds > 0 ? bench.arguments.rounds : kUsualRounds;
   for (int round = 0; round < rounds; ++round) {
     for (int i = 0; i < kSinglesInRound; ++i) timed.single_us.push_back(single());
+    add_clock(timed.single_mhz);
     replay();  // caches and clocks as in the replays that count
     for (int i = 0; i < kReplaysInRound; ++i) timed.replayed_us.push_back(time_us(bench, replay) / timed.calls);
+    add_clock(timed.replayed_mhz);
     replay();
     replay();
     if (const double mhz = clock.mhz(); mhz > 0) timed.clock_mhz.push_back(mhz);  // while those run
@@ -155,14 +188,16 @@ Timed time_workload(Bench& bench, const ops::Op& op, const ops::Workload& worklo
   memory.with_args([&](const void* args) {
     const Calls call(bench, op, trial, args);
     const PreparedCall& prepared = call.prepared();
-    for (const PreparedLaunch& launch : prepared.launches)
+    for (const PreparedLaunch& launch : prepared.launches) {
       timed.kernels += cat(timed.kernels.empty() ? "" : ", ", launch.kernel->report.name);
+      if (bench.arguments.cycles) timed.schedules.push_back(schedule_json(launch));
+    }
     timed.choice = ops::choice_text(op, prepared.kernel.choice);
     timed.predicted_us = predicted_us(op, args, prepared, *bench.target(op).arch);
     call({});
     bench.driver->synchronize(bench.device.index, {});
     timed.unwritten = memory.unwritten();
-    measure(bench, call, timed);
+    measure(bench, op, call, timed);
   });
   return timed;
 }
@@ -201,14 +236,21 @@ void print(const Bench& bench, const Timed& timed, std::ostream& out) {
     out << "  SM clock under replays: " << number_text(mhz.median, 0) << " MHz (" << number_text(mhz.p10, 0) << " to "
         << number_text(mhz.p90, 0) << "), at most " << number_text(timed.most_mhz, 0) << '\n';
   }
+  for (const Json& of : timed.schedules)
+    out << "  " << of["kernel"].get<std::string>() << ": II " << of["ii"] << " cycles, "
+        << of["graph"].get<std::string>() << '\n';
+  if (!timed.single_mhz.empty() && !timed.replayed_mhz.empty())
+    out << "  SM clock, measured: " << number_text(spread_of(timed.single_mhz).median, 0)
+        << " MHz behind single calls, " << number_text(spread_of(timed.replayed_mhz).median, 0) << " behind replays\n";
   out << std::flush;
 }
 
-Json way_json(const Timed& timed, const std::vector<double>& samples) {
+Json way_json(const Timed& timed, const std::vector<double>& samples, const std::vector<double>& mhz) {
   const Spread us = spread_of(samples);
   Json json = {{"us", to_json(us)}};
   if (timed.flops > 0) json["tflops"] = timed.flops / us.median * 1e-6;
   json["gb_per_s"] = timed.bytes / us.median * 1e-3;
+  if (!mhz.empty()) json["clock_mhz"] = to_json(spread_of(mhz));
   return json;
 }
 
@@ -219,10 +261,11 @@ Json to_json(const Timed& timed) {
   if (!timed.unwritten.empty()) json["error"] = timed.unwritten;
   json.update({{"flops", timed.flops}, {"bytes", timed.bytes}});
   json["predicted_us"] = std::isfinite(timed.predicted_us) ? Json(timed.predicted_us) : Json(nullptr);
-  json["single"] = way_json(timed, timed.single_us);
-  json["replayed"] = way_json(timed, timed.replayed_us);
+  json["single"] = way_json(timed, timed.single_us, timed.single_mhz);
+  json["replayed"] = way_json(timed, timed.replayed_us, timed.replayed_mhz);
   json["replayed"]["calls"] = timed.calls;
   json["replayed"]["graph"] = timed.recorded;
+  if (!timed.schedules.empty()) json["schedules"] = timed.schedules;
   if (!timed.clock_mhz.empty()) json["sm_clock_mhz"] = to_json(spread_of(timed.clock_mhz));
   return json;
 }

@@ -161,12 +161,13 @@ std::vector<double> Lab::copy_seconds(double& bytes) {
   return seconds(target_.model ? 1 : 4, [&](Stream stream) { launch(kernel, how, blocks, stream); });
 }
 
-double Lab::clock_mhz() {
+double Lab::clock_mhz(int repeats) {
   if (target_.model) return 0;
   const Probe probe{.file = "common", .run = "arithmetic<512, MultiplyAdd>", .threads = 512};
   const int warps = static_cast<int>(probe.threads / 32);
-  const calibrate::Params how = params(probe, 1, 20000);
+  const calibrate::Params how = params(probe, 1, repeats);
   const Made& kernel = made(probe);
+  driver_->zero(device_.index, out_.get(), kOutWords * sizeof(std::uint32_t), {});
   const std::vector<double> taken =
       seconds(1, [&](Stream stream) { launch(kernel, how, blocks_of(info_, false), stream); });
   if (taken.empty()) return 0;

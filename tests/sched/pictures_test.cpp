@@ -16,9 +16,11 @@
 #include "sched/picture/picture.hpp"
 #include "sched/picture/svg.hpp"
 #include "sched/picture/svg_page.hpp"
+#include "sched/picture/tiles.hpp"
 #include "sched/picture/trace.hpp"
 #include "sched/random_graphs.hpp"
 #include "sched/svg_check.hpp"
+#include "sched/tile_level.hpp"
 
 namespace {
 
@@ -256,6 +258,45 @@ TEST_CASE("a trace is JSON; each reservation lasts as long as it is held, in bot
     }
     CHECK(held == expected);
   }
+}
+
+TEST_CASE(
+    "tiles that follow one another: each role's times a period apart, and the waits that set it from row to row") {
+  const Graph graph = test::attention_graph();
+  const sched::Schedule schedule = sched::schedule(graph);
+  const auto level = sched::tile_level(graph, schedule);
+  const auto tiles = sched::make_tile_picture(graph, schedule);
+  REQUIRE(level);
+  REQUIRE(tiles);
+  CHECK(tiles->period == level->steady.period);
+  CHECK(tiles->text.find(level->certificate) != std::string::npos);
+  REQUIRE(tiles->rows.size() == schedule.roles.size());
+  for (std::size_t r = 0; r < tiles->rows.size(); ++r) {
+    const sched::TileRole& of = level->steady.roles[r];
+    std::int64_t until = -1, loops = 0;
+    for (const auto& piece : tiles->rows[r].pieces) {
+      CHECK(piece.begin >= until);  // one after the other
+      until = piece.end;
+      if (piece.part != sched::TilePicture::Part::loop) continue;
+      ++loops;
+      CHECK(piece.begin == tiles->first + of.loop_begin + piece.tile * tiles->period);
+      CHECK(piece.end - piece.begin == of.loop_end - of.loop_begin);
+    }
+    CHECK(until <= tiles->window);
+    CHECK(loops == (of.loop_end > of.loop_begin ? sched::TilePicture::kTiles : 0));
+  }
+  REQUIRE(tiles->critical.size() == level->steady.critical.size() + 1);
+  for (std::size_t i = 0; i < tiles->critical.size(); ++i) {
+    const sched::TilePicture::Mark& mark = tiles->critical[i];
+    CHECK(mark.name == (i == 0 ? level->steady.critical[0].from : level->steady.critical[i - 1].to));
+    CHECK(mark.role >= 0);
+    CHECK(mark.at >= 0);
+    CHECK(mark.at <= tiles->window);
+  }
+  const std::string svg = sched::to_svg(graph, schedule), trace = sched::to_trace(graph, schedule);
+  CHECK(svg.find("Tiles that follow one another") != std::string::npos);
+  CHECK(svg.find("not drawn") == std::string::npos);
+  CHECK(trace.find("tile 2: loop") != std::string::npos);
 }
 
 TEST_CASE("letters beyond ASCII stand in a trace and in a schedule's JSON as they are") {

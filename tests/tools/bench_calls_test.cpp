@@ -271,6 +271,36 @@ TEST_CASE("launches begin beside those before them, or behind them, as is asked"
   CHECK_MESSAGE(has(refused.err, "--overlap is 'true'; allowed with --dispatch: leave it out"), refused.err);
 }
 
+TEST_CASE("under --cycles each kernel's interval is said, and the clock is asked behind each way") {
+  std::vector<std::string> words = {"--op", "gemm", "--m", "64", "--n", "64", "--k", "16384", "--rounds", "2"};
+  int usual = 0;
+  {
+    BenchMachine machine;
+    const BenchRun without = machine.run(words);
+    REQUIRE_MESSAGE(without.json["problems"].size() == 1, without.err);
+    CHECK_FALSE(without.json["problems"][0].contains("schedules"));
+    usual = count_calls(machine.cuda, "cuLaunchKernelEx");
+  }
+  BenchMachine machine;
+  words.emplace_back("--cycles");
+  const BenchRun with = machine.run(words);
+  REQUIRE_MESSAGE(with.json["problems"].size() == 1, with.err);
+  // A clock: a launch that loads the kernel, and one that is recorded.
+  CHECK(count_calls(machine.cuda, "cuLaunchKernelEx") == usual + 2 * 2 * 2);
+  const auto& problem = with.json["problems"][0];
+  const std::string kernels = problem["kernels"];
+  REQUIRE(problem["schedules"].size() == 2);  // a product in parts, and their sum
+  for (const auto& schedule : problem["schedules"]) {
+    CHECK(has(kernels, schedule["kernel"].get<std::string>()));
+    CHECK(schedule["ii"].get<int>() > 0);
+    CHECK(has(with.out, schedule["kernel"].get<std::string>() + ": II " + schedule["ii"].dump()));
+  }
+  CHECK_FALSE(problem["single"].contains("clock_mhz"));  // the fake's kernels write no times: nothing is made up
+  const BenchRun refused = machine.run({"--dispatch", "--cycles"});
+  CHECK(refused.code == tools::kExitBadUse);
+  CHECK_MESSAGE(has(refused.err, "--cycles is given; allowed with --dispatch: leave it out"), refused.err);
+}
+
 TEST_CASE("a driver that fails is told with its reason, and the other problems are still timed") {
   BenchMachine machine;
   machine.cuda.fail("cuGraphInstantiateWithFlags", 1, 719);

@@ -77,6 +77,10 @@ Costs costs_of(const FmhaKernel& config, const FmhaGroupTile& tile, const arch::
   return c;
 }
 
+// Maxima, sums and what rounds weights hold the ALU, as in the other families: consumers then take turns there, too.
+// Off until it is timed (README.md, "Facts and wishes").
+constexpr bool kReservesAlu = false;
+
 class Builder : private FmhaBuilder {
  public:
   Builder(const FmhaKernel& config, const FmhaGroupTile& tile, const arch::Arch& arch)
@@ -142,6 +146,10 @@ class Builder : private FmhaBuilder {
     const int pv = matrix("pv", c, costs_.values);
     const int store = end_of_tile(c);
     registers(qk, softmax, rescale, pv);
+    if constexpr (kReservesAlu) {
+      node(softmax).reservations.push_back(of("ALU", costs_.alu));
+      node(rescale).reservations.push_back(of("ALU", costs_.rescale));
+    }
 
     edge(begin, qk, 0, 0, false);
     then(loads_.q, qk, 0, 0);

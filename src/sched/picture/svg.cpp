@@ -7,10 +7,13 @@
 #include <algorithm>
 #include <cstddef>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "sched/picture/picture.hpp"
 #include "sched/picture/svg_page.hpp"
+#include "sched/picture/svg_tiles.hpp"
+#include "sched/picture/tiles.hpp"
 #include "support/fail.hpp"
 #include "support/index.hpp"
 
@@ -25,22 +28,6 @@ constexpr int kBox = 32, kBar = 16, kLevel = 12, kRowGap = 10;
 constexpr int kColours = 12, kIterationColours = 4;
 constexpr int kNameColumns = 18, kPageColumns = 172;
 constexpr Tenths kEdge = 25;  ///< between a box's border and its text
-
-// c: held, l: in flight, r: role, q: iteration.
-constexpr const char* kStyle =
-    "text{font-family:'DejaVu Sans Mono','Liberation Mono',Menlo,Consolas,monospace;font-size:11px;fill:#1a1a1a}\n"
-    ".s{font-size:10px}.n{font-size:10px;fill:#555}.a{font-size:10px;paint-order:stroke;stroke:#fff;stroke-width:3px}."
-    "h{font-size:13px;font-weight:bold}.t{font-size:16px;font-weight:bold}\n"
-    ".page{fill:#fff}.tick{stroke:#e3e3e3}.period{stroke:#888;stroke-dasharray:4 "
-    "3}.lead{stroke:#777;stroke-width:.7}.row{stroke:#ccc}\n"
-    ".frame{fill:none;stroke:#666;stroke-width:.6}.bar{fill:#eee}.wait{fill:#f0a81c}.pro{fill:#faf6ea}\n"
-    ".c0{fill:#cfcfcf}.c1{fill:#9cc4ec}.c2{fill:#f6bd86}.c3{fill:#a3d9a5}.c4{fill:#cdb4e6}.c5{fill:#f2a9b8}.c6{fill:#"
-    "8fd6d0}.c7{fill:#dcd77a}.c8{fill:#c2997a}.c9{fill:#8b9bc9}.c10{fill:#e58fdd}.c11{fill:#ee8577}\n"
-    ".l0{fill:#ececec}.l1{fill:#dcebf9}.l2{fill:#fce6d2}.l3{fill:#dcf1dd}.l4{fill:#ece2f6}.l5{fill:#fae0e6}.l6{fill:#"
-    "d9f2f0}.l7{fill:#f5f3d2}.l8{fill:#e8dacf}.l9{fill:#d7deee}.l10{fill:#f7dcf4}.l11{fill:#fad9d4}\n"
-    ".r0{fill:#6b6b6b}.r1{fill:#1f5fa8}.r2{fill:#c4620c}.r3{fill:#2a7f2e}.r4{fill:#6f3aa8}.r5{fill:#b02748}.r6{fill:#"
-    "0d7f77}.r7{fill:#857d0a}.r8{fill:#6e4526}.r9{fill:#3b4a80}.r10{fill:#a01c93}.r11{fill:#c62a17}\n"
-    ".q0{fill:#222}.q1{fill:#d81b7a}.q2{fill:#0097b2}.q3{fill:#d9a400}\n";
 
 int fitting(Tenths width, Tenths column) { return width <= 0 ? 0 : static_cast<int>(width / column); }
 std::string relative(int iteration) { return iteration == 0 ? "i" : cat("i", iteration > 0 ? "+" : "", iteration); }
@@ -73,7 +60,13 @@ class Drawing {
     steady_ = false;
     view(picture_.unrolled);
     legend("in flight: issued, result not there yet", "role waits for what an edge asks");
-    notes();
+    const std::optional<TilePicture> tiles = make_tile_picture(graph_, schedule_);
+    if (tiles) {
+      heading("Tiles that follow one another: head, loop and tail of each role; in red the waits that set the period.");
+      y_ = draw_tiles(page_, y_, *tiles, graph_);
+      paragraph(tiles->text);
+    }
+    notes(tiles.has_value());
     return document();
   }
 
@@ -97,7 +90,7 @@ class Drawing {
   std::string document() const {
     std::string out = cat("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"", kWidth, "\" height=\"", y_,
                           "\" viewBox=\"0 0 ", kWidth, " ", y_, "\">\n");
-    out += cat("<style>\n", kStyle, "</style>\n<rect class=\"page\" width=\"", kWidth, "\" height=\"", y_, "\"/>\n",
+    out += cat("<style>\n", kPageStyle, "</style>\n<rect class=\"page\" width=\"", kWidth, "\" height=\"", y_, "\"/>\n",
                page_.body(), "</svg>\n");
     return out;
   }
@@ -361,11 +354,12 @@ class Drawing {
     return text;
   }
 
-  void notes() {
+  void notes(bool tiles) {
     y_ += 4;
-    if (!picture_.begin_nodes.empty())
+    if (!tiles && !picture_.begin_nodes.empty())
       paragraph("once a tile, before the loop, not drawn: " + names(picture_.begin_nodes));
-    if (!picture_.end_nodes.empty()) paragraph("once a tile, after the loop, not drawn: " + names(picture_.end_nodes));
+    if (!tiles && !picture_.end_nodes.empty())
+      paragraph("once a tile, after the loop, not drawn: " + names(picture_.end_nodes));
     std::string rings;
     for (const Ring& ring : schedule_.rings) {
       const graph::Value& value = graph_.values[at(ring.value)];

@@ -5,6 +5,24 @@
 #include <cstddef>
 
 namespace tj::sched {
+
+// c: held, l: in flight, r: role, q: iteration.
+const char* const kPageStyle =
+    "text{font-family:'DejaVu Sans Mono','Liberation Mono',Menlo,Consolas,monospace;font-size:11px;fill:#1a1a1a}\n"
+    ".s{font-size:10px}.n{font-size:10px;fill:#555}.a{font-size:10px;paint-order:stroke;stroke:#fff;stroke-width:3px}."
+    "h{font-size:13px;font-weight:bold}.t{font-size:16px;font-weight:bold}\n"
+    ".page{fill:#fff}.tick{stroke:#e3e3e3}.period{stroke:#888;stroke-dasharray:4 "
+    "3}.lead{stroke:#777;stroke-width:.7}.row{stroke:#ccc}\n"
+    ".frame{fill:none;stroke:#666;stroke-width:.6}.bar{fill:#eee}.wait{fill:#f0a81c}.pro{fill:#faf6ea}\n"
+    ".c0{fill:#cfcfcf}.c1{fill:#9cc4ec}.c2{fill:#f6bd86}.c3{fill:#a3d9a5}.c4{fill:#cdb4e6}.c5{fill:#f2a9b8}.c6{fill:#"
+    "8fd6d0}.c7{fill:#dcd77a}.c8{fill:#c2997a}.c9{fill:#8b9bc9}.c10{fill:#e58fdd}.c11{fill:#ee8577}\n"
+    ".l0{fill:#ececec}.l1{fill:#dcebf9}.l2{fill:#fce6d2}.l3{fill:#dcf1dd}.l4{fill:#ece2f6}.l5{fill:#fae0e6}.l6{fill:#"
+    "d9f2f0}.l7{fill:#f5f3d2}.l8{fill:#e8dacf}.l9{fill:#d7deee}.l10{fill:#f7dcf4}.l11{fill:#fad9d4}\n"
+    ".r0{fill:#6b6b6b}.r1{fill:#1f5fa8}.r2{fill:#c4620c}.r3{fill:#2a7f2e}.r4{fill:#6f3aa8}.r5{fill:#b02748}.r6{fill:#"
+    "0d7f77}.r7{fill:#857d0a}.r8{fill:#6e4526}.r9{fill:#3b4a80}.r10{fill:#a01c93}.r11{fill:#c62a17}\n"
+    ".q0{fill:#222}.q1{fill:#d81b7a}.q2{fill:#0097b2}.q3{fill:#d9a400}\n"
+    ".crit{stroke:#c62a17;stroke-width:1.6}.critdot{fill:#c62a17}\n";
+
 namespace {
 
 struct Letter {

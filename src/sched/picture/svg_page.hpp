@@ -26,6 +26,9 @@ std::vector<std::string> wrapped(std::string_view text, int limit);
 /// Fit for text and attributes; what XML 1.0 does not allow becomes a question mark.
 std::string escaped(std::string_view text);
 
+/// The classes of all marks.
+extern const char* const kPageStyle;
+
 class Page {
  public:
   void open(std::string_view title);  ///< a group with a tooltip

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "sched/picture/picture.hpp"
+#include "sched/picture/tiles.hpp"
 #include "sched/picture/trace_events.hpp"
 #include "support/fail.hpp"
 #include "support/index.hpp"
@@ -67,6 +68,8 @@ std::string to_trace(const graph::Graph& graph, const Schedule& schedule) {
   Bars bars(graph, schedule);
   bars.add(picture.steady, 1, "steady state: units");
   bars.add(picture.unrolled, 2, "first iterations: roles");
+  if (const auto tiles = make_tile_picture(graph, schedule))
+    bars.add(tile_view(*tiles, graph), 3, cat("tiles of ", tiles->iterations, " iterations: roles"));
   return bars.document();
 }
 
