@@ -287,14 +287,17 @@ class Reader {
   std::vector<bool> untold_;  ///< edges that do not say whether they stay in a role
 };
 
+constexpr std::size_t kLongestName = 128;  ///< a longer one is refused (Fields::name)
+
 }  // namespace
 
 Graph read_json(std::string_view text, std::string_view name, const std::vector<Machine>& machines,
                 const MachineFinder& find) {
   const Json tree = parse_json(text, cat("graph '", name, "'"));
   const Json* own = tree.is_object() ? Fields::optional(tree, "name") : nullptr;
-  const bool named = own != nullptr && own->is_string() && !own->get_ref<const std::string&>().empty();
-  const std::string subject = cat("graph '", named ? support::shown(own->get_ref<const std::string&>()) : name, "'");
+  const std::string own_name = own != nullptr && own->is_string() ? own->get_ref<const std::string&>() : "";
+  const bool named = !own_name.empty() && own_name.size() <= kLongestName;
+  const std::string subject = cat("graph '", named ? support::shown(own_name) : name, "'");
   return Reader(tree, subject, machines, find).read(name);
 }
 

@@ -160,7 +160,7 @@ class Sample(unittest.TestCase):
             self.assertIn(part, refused.stderr)
         refused = subprocess.run([program, "-1"], capture_output=True, text=True)
         self.assertEqual(refused.returncode, 2)
-        self.assertIn("graph: graph 'graph': instructions[0].cycles is -1", refused.stderr)
+        self.assertIn("graph: graph 'fa_hopper': instructions[0].cycles is -1", refused.stderr)
 
 
 if __name__ == "__main__":
