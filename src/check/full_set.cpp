@@ -95,6 +95,7 @@ std::vector<Entry> entries_of_rules() {
       {"delta_chunks", {"sm_90a"}, "--step state,wide-state --keeps true --dtype bf16"},
       {"delta_chunks", {"sm_90a"}, "--step state,wide-state --state e4m3 --keeps both --dtype bf16"},
       {"delta_chunks", {"sm_90a"}, "--step solve,state,wide-state,map --channel-gate true --dtype bf16"},
+      {"delta_chunks", {"sm_90a"}, "--step solve,state,wide-state,map --delta false --channel-gate both --dtype bf16"},
   };
 }
 

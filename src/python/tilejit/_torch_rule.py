@@ -140,7 +140,7 @@ def gated_delta_rule_prefill(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, 
     options = {} if state_checkpoints is None else {"token_states": state_checkpoints[None], "token_every": checkpoint_every_n_tokens}
     torch.ops.tilejit.gated_delta_rule_out(q, k, v, o, gate=g, gate_form="log" if g is None else "exp", beta=beta, scale=scale or None,
                                            initial_state=initial_state, final_state=output_state, normalise=use_qk_l2norm_in_kernel,
-                                           cu_seqlens=None if cu_seqlens is None else cu_seqlens.to(torch.int32), **options)
+                                           cu_seqlens=None if cu_seqlens is None else narrowed(cu_seqlens), **options)
     return (o, output_state) if output_final_state else o
 
 
