@@ -266,6 +266,23 @@ void Plan::Impl::zero_counters(std::uintptr_t workspace, Stream stream) const {
   any.driver->zero(any.device, reinterpret_cast<void*>(workspace + walk_offset), walk.zeroed, stream);
 }
 
+void Plan::Impl::check_counters(std::uintptr_t workspace, Stream stream) const {
+  launch::Driver& driver = *launches.front().kernel->driver;
+  if (driver.capturing(device.index, stream)) return;
+  std::vector<std::uint32_t> counters(walk.zeroed / sizeof(std::uint32_t));
+  driver.synchronize(device.index, stream);
+  driver.copy(device.index, counters.data(), false, reinterpret_cast<void*>(workspace + walk_offset), true,
+              counters.size() * sizeof(std::uint32_t));
+  const auto left = std::find_if(counters.begin(), counters.end(), [](std::uint32_t counter) { return counter != 0; });
+  if (left == counters.end()) return;
+  const auto number = left - counters.begin();
+  fail(Stage::argument, Code::invalid_argument,
+       cat(op->name(), ": counter ", number, " of workspace ", reinterpret_cast<void*>(workspace), " is ", *left,
+           number == 0 ? ", of all blocks together" : ", of single blocks",
+           "; allowed: 0. A run before this one was aborted, or the memory was never zeroed; zero ", walk.zeroed,
+           " bytes from byte ", walk_offset, " on, and run again"));
+}
+
 void Plan::run(std::span<void* const> addresses, Stream stream, void* workspace) const {
   const Impl& plan = *impl_;
   Places places;
@@ -287,6 +304,7 @@ void Plan::run(std::span<void* const> addresses, Stream stream, void* workspace)
     fail(Stage::argument, Code::invalid_argument,
          cat(plan.op->name(), ": workspace ", workspace,
              " is in use by another run at this moment; allowed: one run at a time, or a workspace for each stream"));
+  if (plan.draws && plan.checked) plan.check_counters(place, stream);
   plan.launch(places, stream);
 }
 

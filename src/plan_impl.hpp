@@ -54,6 +54,9 @@ struct Plan::Impl {
   void check(std::span<void* const> addresses, Places& places) const;
   void check_workspace(void* workspace, const Places& places) const;
   void launch(const Places& places, Stream stream) const;
+  /// Waits, and throws tj::Error(argument) naming the first counter of the caller's workspace that is not 0. Nothing
+  /// inside a capture, where nothing has run.
+  void check_counters(std::uintptr_t workspace, Stream stream) const;
   /// For memory of which nobody knows what it holds.
   void zero_counters(std::uintptr_t workspace, Stream stream) const;
 

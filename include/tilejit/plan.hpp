@@ -57,8 +57,8 @@ class TJ_API Plan {
   std::size_t workspace_bytes() const noexcept;
   std::size_t workspace_alignment() const noexcept;  ///< bytes, a power of two
   /// True: the caller's workspace must be zeroed before its first run, and again once anything but this plan has
-  /// written to it, such as another plan, or a run has failed. Calls whose blocks draw or share tiles need it: each run
-  /// leaves the counters at 0. A forked child zeroes it, too, where a thread of its parent was in a run.
+  /// written to it, such as another plan, or a run has failed; TJ_CHECK names what is left. Calls whose blocks draw or
+  /// share tiles need it: each run leaves the counters at 0. A forked child zeroes it too, if its parent was in a run.
   bool workspace_zeroed() const noexcept;
   /// False once the runtime has read or measured other choices for the plan's device (Runtime::tune): a new plan of the
   /// same arguments may have another kernel. The plan stays right.

@@ -118,7 +118,7 @@ struct Options {
   /// TJ_TUNE (on, off): choices that tj-warm --tune measured go before predicted ones; default on.
   std::optional<bool> use_tuning;
   /// True: lists in memory of a device, such as cu_seqlens_q, are read before each call, which waits for its stream.
-  /// The first bad entry is tj::Error(argument). Not within graph captures. TJ_CHECK is 1 or 0.
+  /// The first bad entry, or counter of a plan's not at 0, is tj::Error(argument). Not within captures. TJ_CHECK: 1, 0.
   std::optional<bool> check_lists;
   /// TJ_WAIT_LIMIT: seconds that a call waits for another thread or process that makes the same kernel. Then it makes
   /// the kernel itself. 0: no limit; default 300.

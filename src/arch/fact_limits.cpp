@@ -90,6 +90,7 @@ constexpr FactLimits kAll[] = {
     {"tile_piece_cycles", 0, kMostLongCycles},
     {"tile_turn_cycles", 0, kMostLongCycles},
     {"unaligned_copy_bytes_per_cycle", kLeastRate, kMostBytes},
+    {"unaligned_copy_factor", 0.5, 8},
     {"wide_store_cycles", 0, kMostCycles},
 };
 

@@ -3,6 +3,7 @@
 
     python3 tests/gpu/beside.py
     python3 tests/gpu/beside.py --runs 200 --seed 7 --json beside.json --library build/release/lib/libtilejit.so
+    python3 tests/gpu/beside.py --cases 'grouped|quantise' --skip-room   # part 1 of the cases whose names match
 
 Part 1: each op runs alone, then --runs times beside a taker of random size, length and begin. A run counts as beside if a block of the taker ran
 for the whole of the op, or for 4 us of it, by stamps of the GPU's clock. Stamps stand around the op's launches, so gaps between launches count as
@@ -10,8 +11,10 @@ the op's time. Part 2: a taker of 32 blocks is launched while a long call runs. 
 so has some us of launch. The exit status is 1 if bits differed or a call failed. Without a GPU of NVIDIA or PyTorch it is 77.
 """
 import argparse
+import concurrent.futures
 import json
 import random
+import re
 import statistics
 import sys
 import tempfile
@@ -23,6 +26,7 @@ from python_calls import nvidia_torch, open_package
 GATE_NS = 400_000  # longer than the host takes to enqueue a run
 LEAST_NS = 4_000   # a run is beside the taker if they shared so much
 ROOM = 32          # multiprocessors that part 2 leaves and takes
+MAKERS = 8         # threads that make kernels
 ROOM_HEAD = f"""
 A taker of {ROOM} blocks is launched while the op runs; each block has an SM's shared memory. us: waits of the first and of the last block,
 medians, and the longest of all runs. begun: the least number of blocks that began before the op ended. runs: those in which all began, of
@@ -76,28 +80,45 @@ def compare_bits(machine, call, runs, draw):
     return {"alone_us": alone / 1000, "runs": runs, "beside": beside, "differed": differed, "filled": filled}
 
 
+def make_kernels(torch, tilejit, rows, runtime, seed):
+    """Those of all calls, several at once. What fails here is told where the call is made again."""
+    def make(row):
+        case, max_sms = row
+        try:
+            Call(torch, tilejit, case, max_sms, runtime, seed=seed)
+        except (tilejit.Error, RuntimeError):
+            pass
+    with concurrent.futures.ThreadPoolExecutor(MAKERS) as pool:
+        list(pool.map(make, [(case, max_sms) for case, max_sms in rows if not case.only]))
+
+
+def rows_of(pattern, limit):
+    """Cases whose names match, with limits. Walks of attention are measured without a limit alone."""
+    return [(case, max_sms) for case in all_cases() if re.search(pattern, case.name) for max_sms in (0, limit)
+            if not (case.op == "fmha" and case.only and max_sms)]
+
+
 def first_part(torch, tilejit, machine, options, document):
     draw = random.Random(options.seed)
     limit = 100 if machine.driver.sms > 100 else max(1, machine.driver.sms * 3 // 4)
     with tempfile.TemporaryDirectory() as folder, tilejit.Runtime(cache_dir=folder) as runtime, tilejit.Runtime(use_tuning=False) as usual:
-        for case in all_cases():
-            for max_sms in (0, limit):
-                if case.op == "fmha" and case.only and max_sms:
-                    continue  # walks of attention are measured without a limit alone
-                row = {"case": case.name, "max_sms": max_sms, "kernel": ""}
-                document["bits"].append(row)
-                try:
-                    call = Call(torch, tilejit, case, max_sms, runtime if case.only else usual)
-                    row["kernel"], row["forced"] = call.kernel, call.forced()
-                    row.update(compare_bits(machine, call, options.runs, draw))
-                except (tilejit.Error, RuntimeError) as error:
-                    row["error"] = str(error)
-                    row["passed_over"] = bool(case.only) and "does not serve" in str(error)
-                print(bits_line(row), flush=True)
+        rows = rows_of(options.cases, limit)
+        make_kernels(torch, tilejit, rows, usual, options.seed)
+        for case, max_sms in rows:
+            row = {"case": case.name, "max_sms": max_sms, "kernel": ""}
+            document["bits"].append(row)
+            try:
+                call = Call(torch, tilejit, case, max_sms, runtime if case.only else usual, seed=options.seed)
+                row["kernel"], row["forced"] = call.kernel, call.forced()
+                row.update(compare_bits(machine, call, options.runs, draw))
+            except (tilejit.Error, RuntimeError) as error:
+                row["error"] = str(error)
+                row["passed_over"] = bool(case.only) and "does not serve" in str(error)
+            print(bits_line(row), flush=True)
 
 
 def bits_line(row):
-    start = f"{row['case']:30} {row['max_sms'] or 'all':>5} "
+    start = f"{row['case']:34} {row['max_sms'] or 'all':>5} "
     if "error" in row:
         return start + ("passed over: " if row["passed_over"] else "FAILED: ") + row["error"][:200]
     notes = ("" if row["filled"] else "  POISON OR INFINITY IN THE RESULT") + ("" if row["forced"] else "  NOT THE WALK THAT WAS ASKED FOR")
@@ -195,9 +216,14 @@ def options_of():
     parser.add_argument("--library", help="libtilejit.so; the newest below build/ without it")
     parser.add_argument("--runs", type=int, default=50, help="of part 1, beside a taker")
     parser.add_argument("--rounds", type=int, default=10, help="of part 2")
+    parser.add_argument("--cases", default="", metavar="PATTERN", help="a regular expression: of part 1, the cases whose names match; all without it")
+    parser.add_argument("--skip-room", action="store_true", help="without part 2")
     parser.add_argument("--seed", type=int, help="of the takers; a fresh one without it")
     parser.add_argument("--json", help="a file for all figures")
-    return parser.parse_args()
+    options = parser.parse_args()
+    if not rows_of(options.cases, 1):
+        parser.error(f"--cases {options.cases}: no case's name matches; allowed: a pattern of one of {'; '.join(case.name for case in all_cases())}")
+    return options
 
 
 def main():
@@ -206,17 +232,17 @@ def main():
     tilejit = open_package(options.library)
     import taker
     options.seed = random.randrange(2**32) if options.seed is None else options.seed
-    torch.manual_seed(options.seed)
     machine = taker.Machine(torch)
     document = {"gpu": torch.cuda.get_device_name(), "sms": machine.driver.sms, "torch": torch.__version__, "tilejit": tilejit.__version__,
                 "build": tilejit.build_id(), "seed": options.seed, "bits": [], "room": []}
     print(f"{document['gpu']}, {machine.driver.sms} SMs, PyTorch {torch.__version__}, tilejit {tilejit.__version__} ({document['build'][:12]}), "
           f"seed {options.seed}\n")
-    print(f"{'op':30} {'SMs':>5} {'alone us':>9} {'runs':>6} {'beside':>8} {'differed':>9}  kernel", flush=True)
+    print(f"{'op':34} {'SMs':>5} {'alone us':>9} {'runs':>6} {'beside':>8} {'differed':>9}  kernel", flush=True)
     try:
         with torch.no_grad():
             first_part(torch, tilejit, machine, options, document)
-            second_part(torch, tilejit, machine, options, document)
+            if not options.skip_room:
+                second_part(torch, tilejit, machine, options, document)
     finally:
         if options.json:
             with open(options.json, "w", encoding="utf-8") as file:

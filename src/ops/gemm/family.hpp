@@ -24,6 +24,7 @@ struct GemmCopyRates {
   double loaded_cycles_per_kb = 0;   ///< while other SMs copy, too
   double crowded_cycles_per_kb = 0;  ///< while all do, each over and over
   double multicast_factor = 1;       ///< of what blocks of a cluster share
+  double unaligned_factor = 1;       ///< of what an SM alone copies whose 128 bytes lie in two lines
   double outside_row_cycles = 0;     ///< of a line of a row outside the matrix
   double partial_row_cycles = 0;     ///< of a row of a box that is partly outside
   double cache_bytes_per_cycle = 0;  ///< of all SMs together; 0: as fast as they can copy

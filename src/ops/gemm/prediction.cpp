@@ -74,8 +74,14 @@ double copy_cycles(const GemmSizes& sizes, const GemmKernel& kernel, const GemmT
   const double partial = partial_cycles(sizes.m, kernel.left_mn, tile.block_m, tile.cluster_n, tile, rates) +
                          partial_cycles(sizes.n, kernel.right_mn, columns, tile.cluster_m, tile, rates);
   const int row_bytes = tile.block_k * tile.element_bytes;
-  const double factor_a = tile.cluster_n > 1 ? rates.multicast_factor : 1,
-               factor_b = tile.cluster_m > 1 && columns == tile.block_n ? rates.multicast_factor : 1;
+  // Each block asks for a part of a shared box.
+  const auto asked = [&](std::int64_t row, int parts) {
+    return 1 + (rates.unaligned_factor - 1) * off_lines(row, tile) / parts;
+  };
+  const double factor_a = (tile.cluster_n > 1 ? rates.multicast_factor : 1) *
+                          asked(kernel.left_mn ? sizes.m : sizes.k, tile.cluster_n),
+               factor_b = (tile.cluster_m > 1 && columns == tile.block_n ? rates.multicast_factor : 1) *
+                          asked(kernel.right_mn ? sizes.n : sizes.k, tile.cluster_m);
   // The blocks of a cluster share a path, and those that do a tile together share no copies. Few of them find room. Two
   // tiles of a cluster share what is copied of b. Predicted, measured us of the fastest such tile (H200, 2026-11-30):
   // 199 x 3456 x 5120 16.9, 16.8; 589 x 1280 x 8192 25.2, 27.0; 410 x 1872 x 5120 17.0, 16.8; 141 x 2560 x 8136 21.7,

@@ -21,6 +21,7 @@ GemmRates gemm_rates_of(const arch::Arch& arch) {
   rates.narrow = gemm_serves(arch, size_of(DType::e4m3));
   rates.copy_cycles_per_byte = copies.crowded_cycles_per_kb / 1024;
   rates.multicast_factor = copies.multicast_factor;
+  rates.unaligned_factor = copies.unaligned_factor;
   rates.copy_outside_row_cycles = copies.outside_row_cycles;
   rates.copy_partial_row_cycles = copies.partial_row_cycles;
   const auto or_fact = [&](double rate, const char* fact) { return rate > 0 ? rate : arch.fact(fact); };

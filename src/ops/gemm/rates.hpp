@@ -19,7 +19,8 @@ struct GemmRates {
   const arch::Arch* arch = nullptr;
   const GemmFamily* family = nullptr;
   bool narrow = false;  ///< tiles of 8-bit elements too
-  double copy_cycles_per_byte = 0, multicast_factor = 1, copy_outside_row_cycles = 0, copy_partial_row_cycles = 0;
+  double copy_cycles_per_byte = 0, multicast_factor = 1, unaligned_factor = 1, copy_outside_row_cycles = 0,
+         copy_partial_row_cycles = 0;
   double cache_bytes = 0;
   double memory_bytes_per_cycle = 0, cache_bytes_per_cycle = 0, unaligned_bytes_per_cycle = 0,
          sustained_bytes_per_cycle = 0;  ///< of all SMs together

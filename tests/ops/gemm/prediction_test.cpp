@@ -80,6 +80,32 @@ TEST_CASE("one warp brings rows of d to odd places, under the next tile's loop w
   CHECK(of_rows({2 * 1625, 2042, 8192, 1}) < 1.1 * tile);
 }
 
+TEST_CASE("a multiprocessor copies rows off lines more slowly") {
+  ops::GemmKernel narrow;
+  narrow.dtype = DType::e4m3;
+  narrow.out = DType::bf16;
+  // 19.8 us (H200, 2026-11-30): 14.4 were predicted, as all of them together would have had time for more.
+  const auto more = [&](std::int64_t k, const std::string& tile) {
+    const ops::GemmSizes sizes{148, 2544, k, 1};
+    return cycles(sizes, narrow, tile) / cycles(sizes, narrow, tile, "unaligned_copy_factor", 1);
+  };
+  CHECK(more(8144, "56x128x256s") > 1.25);
+  CHECK(more(8192, "56x128x256s") == 1);
+}
+
+TEST_CASE("few tiles of 8-bit elements: rows off lines have more blocks, few rows of long K have slices") {
+  ops::GemmKernel narrow;
+  narrow.dtype = DType::e4m3;
+  narrow.out = DType::bf16;
+  const auto tiles = [&](const ops::GemmSizes& sizes) {
+    const ops::GemmChoice choice = ops::choose_gemm(sizes, narrow, hopper());
+    return ops::clusters_of(sizes, ops::gemm_tiles()[static_cast<std::size_t>(choice.tile)]) * choice.parts;
+  };
+  CHECK(tiles({248, 1520, 4080, 1}) > 80);  // 12.0 us in 48 tiles; cuBLAS 8.1 (H200, 2026-11-30)
+  CHECK(tiles({148, 2544, 8144, 1}) > 60);  // 19.8 in 60; cuBLAS 13.7
+  CHECK(ops::gemm_choice_name(ops::choose_gemm({1, 2048, 8192, 1}, narrow, hopper())) == "16x64x256c1x1x2s");
+}
+
 TEST_CASE("copies bring 64 rows of an a whose M is contiguous, however low the tile is") {
   ops::GemmKernel turned;
   turned.left_mn = turned.right_mn = true;

@@ -54,6 +54,23 @@ TEST_CASE("any number of iterations, of tiles and of slices") {
     }
 }
 
+TEST_CASE("slices of 8-bit elements, whose partial sums are promoted before blocks exchange them") {
+  test::StepKernels kernels;
+  std::uint64_t seed = 40;
+  int index = 0;
+  for (const char* tile : {"16x64x256c1x1x2s", "32x64x256c1x1x2s", "56x64x256c1x1x2s", "16x64x256c1x1x4s"})
+    for (const int k : {48, 512, 528, 1024, 4096}) {
+      if (testing::thinned_out(index++)) continue;
+      GemmShape shape = gemm_shape(index % 2 == 0 ? 13 : 70, index % 3 == 0 ? 64 : 208, k, DType::e4m3,
+                                   index % 2 == 0 ? DType::bf16 : DType::f32);
+      shape.bias = index % 2 == 0;
+      CAPTURE(std::string(tile));
+      CAPTURE(shape.text());
+      GemmProblem problem(shape, seed);
+      CHECK(kernels.run(problem, sliced(tile), seed++, kUnused) == "");
+    }
+}
+
 TEST_CASE("tiles of a cluster share copies, each in slices; of the last cluster one may lie outside") {
   test::StepKernels kernels;
   std::uint64_t seed = 80;
