@@ -30,6 +30,7 @@ TJ_FEATURE(WideOutput, kOutF32)
 TJ_FEATURE(ScoreMod, kScoreMod)
 TJ_FEATURE(MaskMod, kMaskMod)
 TJ_FEATURE(KeyRange, kKeyRange)
+TJ_FEATURE(WarpRows, kRowBlocks)  // family sm80
 #undef TJ_FEATURE
 
 /// Rows of a box of keys, where they lie in pages: Config names them where they do.
@@ -69,6 +70,9 @@ inline constexpr bool kAnyScores = C::kGeneralScale || kMakesScores<C>;
 /// A slope is told in units of what the softmax scales, so that a score takes one multiply-add for it.
 template <class C>
 inline constexpr bool kFoldsSlopes = Alibi<C>::kOn && !kAnyScores<C>;
+/// The reference takes what slopes give all scores of a row and a block. Family sm80 has no registers for it.
+template <class C>
+inline constexpr bool kSharesParts = kFoldsSlopes<C> && !WarpRows<C>::kOn;
 /// A user may hide any key from any row, by a text or by -inf.
 template <class C>
 inline constexpr bool kHidesAny = kBiased<C> || ScoreMod<C>::kOn || MaskMod<C>::kOn || KeyRange<C>::kOn;

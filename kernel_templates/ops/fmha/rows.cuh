@@ -11,7 +11,7 @@ namespace tj::ops::fmha {
 
 /// What the scores of a row lack that a thread holds: of slopes that are folded, the part of the row and of the
 /// thread's first key.
-template <class C, bool = kFoldsSlopes<C>>
+template <class C, bool = kSharesParts<C>>
 struct SharedParts {
   TJ_DEVICE void share(int, float) {}
   TJ_DEVICE float shared(int) const { return 0.0f; }
@@ -50,16 +50,13 @@ TJ_DEVICE int first_key_of_thread(const Tile& tile, int i) {
 /// Changes the thread's scores by what knows their rows, key by key from the thread's first on.
 template <class C, class Known, class Change>
 TJ_DEVICE void each_score(Rows<C>& rows, const Known (&halves)[2], const Change& change) {
+  constexpr bool kTogether = MaskMod<C>::kOn || ScoreMod<C>::kOn;  // what a text reads of a key is read once
+  constexpr int kOfRow = C::kBlockN / 4;
 #pragma unroll
-  for (int j = 0; j < C::kBlockN / 8; ++j) {
-#pragma unroll
-    for (int e = 0; e < 2; ++e) {
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        float& score = rows.scores[4 * j + 2 * half + e];
-        score = change(halves[half], score, 8 * j + e);
-      }
-    }
+  for (int n = 0; n < 2 * kOfRow; ++n) {
+    const int half = kTogether ? n % 2 : n / kOfRow, column = kTogether ? n / 2 : n % kOfRow;
+    float& score = rows.scores[4 * (column / 2) + 2 * half + column % 2];
+    score = change(halves[half], score, 8 * (column / 2) + column % 2);
   }
 }
 
@@ -100,13 +97,12 @@ TJ_DEVICE void change_scores(Rows<C>& rows, const HeadNumbers<C>& head, const Pa
   RowScores<C> halves[2] = {RowScores<C>(params, head, tile, row, from),
                             RowScores<C>(params, head, tile, row + 8, from)};
   const Side side = side_of<C>(params, tile, i, row);
-  const bool beside = kFoldsSlopes<C> && side != Side::both;
+  const bool beside = kSharesParts<C> && side != Side::both;
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     if (beside && side == Side::behind) halves[half].turn();
     rows.share(half, beside ? halves[half].shared() : 0.0f);
   }
-  // Both rows of a key one behind the other, here and below, so that what a text reads of a key is read once.
   if (beside) {
     each_score(rows, halves, [](const auto& scores, float score, int key) { return scores.beside(score, key); });
   } else {
@@ -155,7 +151,7 @@ TJ_DEVICE void row_maximum(const Rows<C>& rows, float (&largest)[2]) {
       }
     }
     float value = dev::maximum(dev::maximum(chain[0], chain[1]), dev::maximum(chain[2], chain[3]));
-    if constexpr (kFoldsSlopes<C>) value += rows.shared(half);
+    if constexpr (kSharesParts<C>) value += rows.shared(half);
     value = dev::maximum(value, dev::shuffle_xor(value, 1));
     largest[half] = dev::maximum(value, dev::shuffle_xor(value, 2));
   }
@@ -211,7 +207,7 @@ TJ_DEVICE void softmax(Rows<C>& rows, const HeadNumbers<C>& head, const Params& 
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     const float known = Variant::kFast && !kMakesScores<C> ? rows.row_max[half] : finite_reference(rows.row_max[half]);
-    references[half] = kFoldsSlopes<C> ? known - rows.shared(half) : known;
+    references[half] = kSharesParts<C> ? known - rows.shared(half) : known;
   }
   if constexpr (kAnyScores<C>) take_differences(rows, params, references);
 #pragma unroll

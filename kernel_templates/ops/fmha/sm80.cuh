@@ -159,9 +159,7 @@ TJ_DEVICE void weigh(Rows<C>& rows, const Params& params, int n, u32 (&left)[4])
   const float* scores = &rows.scores[8 * n];
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
-    const float known = finite_reference(rows.row_max[half]),
-                reference = kFoldsSlopes<C> ? known - rows.shared(half) : known,
-                offset = -reference * params.scale_log2;
+    const float reference = finite_reference(rows.row_max[half]), offset = -reference * params.scale_log2;
     float weights[4];
 #pragma unroll
     for (int e = 0; e < 4; ++e)

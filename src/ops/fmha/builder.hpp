@@ -28,33 +28,36 @@ inline constexpr int kFmhaElementBytes = 2;  ///< the constructor below refuses 
 /// causal tiles, 32 MB on GPUs with 50 MB.
 inline constexpr double kSectionShare = 0.64;
 
-inline bool holds_rows(const arch::Arch& arch) {
+inline bool has_short_scores(const arch::Arch& arch) {
   const FmhaFamily* const family = find_fmha_family(arch);
-  return family != nullptr && family->holds_rows;
+  return family != nullptr && family->short_scores;
 }
-/// Does a score take one multiply-add for its slope there?
-inline bool folds_slopes(const FmhaKernel& config) { return !config.general_scale && !makes_scores(config); }
+/// Does a score take one multiply-add for its slope?
+inline bool shares_parts(const FmhaKernel& config, const arch::Arch& arch) {
+  return has_short_scores(arch) && !config.general_scale && !makes_scores(config);
+}
 
 /// What the features of a kernel add to each score (kernel_templates/ops/fmha/score.cuh): special functions, and
-/// multiply-adds and the like. tanh has an argument, a sum, six steps of a reciprocal, a last one and a sign. In rows,
-/// those of small arguments have a square and four steps, and the largest is looked for, which counts as two. A slope
-/// takes a bias and its addition; a distance of either sign is one more.
+/// multiply-adds and the like. tanh has an argument, a sum, six steps of a reciprocal, a last one and a sign. In the
+/// short form, those of small arguments have a square and four steps, and the largest is looked for, which counts as
+/// two. A slope takes a bias and its addition; a distance of either sign is one more.
 struct FmhaScoreWork {
   double exp = 0, adds = 0;
 };
 inline FmhaScoreWork fmha_score_work(const FmhaKernel& config, const arch::Arch& arch) {
   FmhaScoreWork work;
-  if (config.softcap && holds_rows(arch)) work.adds += 7;
-  if (config.softcap && !holds_rows(arch)) work.exp += 1, work.adds += 10;
-  if (config.alibi) work.adds += folds_slopes(config) && holds_rows(arch) ? 1 : config.causal ? 2 : 3;
+  if (config.softcap && has_short_scores(arch)) work.adds += 7;
+  if (config.softcap && !has_short_scores(arch)) work.exp += 1, work.adds += 10;
+  if (config.alibi) work.adds += shares_parts(config, arch) ? 1 : config.causal ? 2 : 3;
   work.adds += mods_operations(config);
   return work;
 }
 /// Registers that the features take throughout: constants of tanh, a slope and a row's distance, a window's bounds,
-/// and what texts are told. In rows, tanh has its constants in instructions, and a slope that is folded has room.
+/// and what texts are told. In short forms, tanh has its constants in instructions, and a slope that is folded has
+/// room.
 inline int fmha_feature_registers(const FmhaKernel& config, const arch::Arch& arch) {
-  const bool rows = holds_rows(arch);
-  return (config.softcap && !rows ? 4 : 0) + (config.alibi && !(rows && folds_slopes(config)) ? 4 : 0) +
+  const bool brief = has_short_scores(arch);
+  return (config.softcap && !brief ? 4 : 0) + (config.alibi && !shares_parts(config, arch) ? 4 : 0) +
          (config.windowed ? 2 : 0) + mods_registers(config);
 }
 

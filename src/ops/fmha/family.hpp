@@ -29,9 +29,8 @@ struct FmhaFamily {
   /// The share of the usual tile's predicted time that the tile must save to take its place: more than predictions are
   /// off. kNoFmhaGain for a tile that no call takes by itself.
   double (*least_gain)(const FmhaKernel& config, const FmhaTile& tile) = nullptr;
-  bool has_pieces = false;  ///< has kernels whose second product and exponentials are nodes by pieces
-  /// Its threads hold two rows of scores (kernel_templates/ops/fmha/rows.cuh).
-  bool holds_rows = false;
+  bool has_pieces = false;    ///< has kernels whose second product and exponentials are nodes by pieces
+  bool short_scores = false;  ///< softcap and slopes are rated as the short forms in rows.cuh
 };
 
 /// A candidate of such a kernel, rated over the tiles of a square problem of a typical length. turns: order barriers

@@ -183,13 +183,7 @@ std::vector<Candidate> candidates(const FmhaKernel& config, const arch::Arch& ar
 }  // namespace
 
 const FmhaFamily& fmha_sm80() {
-  static constexpr FmhaFamily family{.name = "sm80",
-                                     .needs = needs,
-                                     .candidates = candidates,
-                                     .has_rungs = true,
-                                     .packs = true,
-                                     .has_pieces = true,
-                                     .holds_rows = true};
+  static constexpr FmhaFamily family{"sm80", needs, candidates, false, true, true, nullptr, nullptr, true};
   return family;
 }
 

@@ -318,7 +318,7 @@ const FmhaFamily& fmha_sm90() {
                                      .packs = true,
                                      .iteration_cycles = iteration_cycles,
                                      .least_gain = least_gain,
-                                     .holds_rows = true};
+                                     .short_scores = true};
   return family;
 }
 
