@@ -1,4 +1,4 @@
-// Protects a launch's parameters: what maps say of groups whose rows are expected to be few.
+// Protects a launch's parameters: what maps say of groups, whatever rows are expected.
 #include <doctest/doctest.h>
 
 #include <cstdint>
@@ -29,16 +29,11 @@ bool reads_groups_once(Grouping grouping, std::int64_t expected, const char* til
 
 }  // namespace
 
-TEST_CASE("matrices of groups are read once where one tile has all rows that a group is expected to have") {
+TEST_CASE("matrices of groups are not marked as read once: large ones came more slowly so") {
   for (const Grouping grouping : {Grouping::ends, Grouping::counts, Grouping::rows}) {
     CAPTURE(static_cast<int>(grouping));
-    for (const char* tile : {"64x128x64", "128x128x64"}) {
-      CHECK(reads_groups_once(grouping, 1, tile));
-      CHECK(reads_groups_once(grouping, 64, tile));
-      CHECK_FALSE(reads_groups_once(grouping, 65, tile));  // as many as 128
-      CHECK_FALSE(reads_groups_once(grouping, 0, tile));   // not told: the mean
-    }
-    CHECK_FALSE(reads_groups_once(grouping, 64, "16x64x128"));
+    for (const char* tile : {"64x128x64", "128x128x64"})
+      for (const std::int64_t expected : {0, 1, 64}) CHECK_FALSE(reads_groups_once(grouping, expected, tile));
   }
-  CHECK(reads_groups_once(Grouping::counts, 0, "64x128x64", 40));
+  CHECK_FALSE(reads_groups_once(Grouping::counts, 0, "64x128x64", 40));
 }
