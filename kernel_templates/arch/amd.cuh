@@ -326,6 +326,15 @@ TJ_DEVICE bool any_in_warp(bool value) {
 #endif
 }
 
+/// Lanes in which it is true.
+TJ_DEVICE int count_in_warp(bool value) {
+  int count = value ? 1 : 0;
+#pragma unroll
+  for (int mask = 1; mask < static_cast<int>(kWave); mask *= 2)
+    count += static_cast<int>(shuffle_xor(static_cast<u32>(count), mask));
+  return count;
+}
+
 // ---- elements of 16 bits --------------------------------------------------------------------------------------------
 /// The low halves of two words as one word, the first's in the low half. And the high halves likewise: two rows of two
 /// elements become two columns.

@@ -200,6 +200,8 @@ TJ_DEVICE void trade(u32& low, u32& high) {
 }
 /// True in every lane when it is true in any.
 TJ_DEVICE bool any_in_warp(bool value) { return __any_sync(0xffffffffu, value); }
+/// Lanes in which it is true; all lanes of the warp take part.
+TJ_DEVICE int count_in_warp(bool value) { return __popc(__ballot_sync(0xffffffffu, value)); }
 
 /// Two values rounded to nearest even, the first in the low half.
 TJ_DEVICE u32 pack(F16, float low, float high) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "ops/gemm/params.cuh"
 #include "ops/grouped_gemm/grouped_gemm.hpp"
 #include "ops/grouped_gemm/problem.hpp"
 
@@ -36,4 +37,24 @@ TEST_CASE("matrices of groups are not marked as read once: large ones came more 
       for (const std::int64_t expected : {0, 1, 64}) CHECK_FALSE(reads_groups_once(grouping, expected, tile));
   }
   CHECK_FALSE(reads_groups_once(Grouping::counts, 0, "64x128x64", 40));
+}
+
+TEST_CASE("boxes of any number of expected rows fill a tile, and no more") {
+  for (const std::int64_t expected : {1, 31, 33, 48, 49, 64, 65, 96, 97, 128, 1000}) {
+    test::GroupedShape shape;
+    shape.counts = {128, 128, 128, 128};
+    test::GroupedProblem problem(shape, 1);
+    problem.args.expected_rows = expected;
+    ops::LaunchPlan plan;
+    ops::GemmLaunch launch;
+    launch.skips = true;
+    for (const char* tile : {"64x128x64", "128x128x64"}) {
+      ops::GemmChoice choice{0, 1};
+      while (ops::gemm_tile_name(ops::gemm_tiles()[static_cast<std::size_t>(choice.tile)]) != tile) ++choice.tile;
+      ops::grouped_gemm_plan(problem.args, choice, launch, plan);
+      CAPTURE(expected);
+      const auto& params = *reinterpret_cast<const ops::gemm::Params*>(plan.params.data());
+      CHECK(ops::gemm_tiles()[static_cast<std::size_t>(choice.tile)].block_m % params.a_box == 0);
+    }
+  }
 }
