@@ -124,7 +124,7 @@ class Builder : WalkBuilder {
     }
     if (tall_) {
       constexpr double kElements = double{quantise::kBlock} * quantise::kBlock;
-      const int largest = value("largest", kLargestBytes, Scope::iteration, 1, 2, kLargestBytes),
+      const int largest = value("largest", kLargestBytes, Scope::iteration, 2, 2, kLargestBytes),
                 hold = brings("hold_rows", kElements * bytes_), put = brings("quantise_held", kElements);
       for (const int index : {hold, put}) node(index).warp_cycles = node(index).cycles;
       then(hold, put, 0, largest);
