@@ -54,8 +54,8 @@ class Stages(TorchDispatchMode):
 
 
 def beyond_rounding(q, scales, wanted):
-    """How far elements lie from what they should be, beyond half a step of e4m3: what rounding leaves of an exact number is 0. So a number beside a boundary
-    may fall to either side, and one that is a step away may not."""
+    """How far elements lie from what they should be, beyond half a step of e4m3: what rounding leaves of an exact number is 0. So a number
+    beside a boundary may fall to either side, and one that is a step away may not."""
     least = 2.0**-6  # the smallest normal number
     half = torch.exp2(torch.floor(torch.log2(q.double().abs().clamp(min=least))) - 4)
     return ((blocks_in_f64(q, scales, 1) - wanted).abs() - blocks_in_f64(half, scales, 1)).clamp(min=0)
@@ -74,8 +74,8 @@ def why_not_quantised(name, q, scales, wanted, limit):
 
 
 def in_f64(hidden, w1, w2, weights, ids, gate, stages=None):
-    """The layer by a loop over experts, and why one of its stages is wrong or "". Of quantised weights a stage is held to f64 of what the stages before it left:
-    one of their elements on the other side of a boundary moves a token with few experts by a percent, and is no fault."""
+    """The layer by a loop over experts, and why one of its stages is wrong or "". Of quantised weights a stage is held to f64 of what the stages
+    before it left: one of their elements on the other side of a boundary moves a token with few experts by a percent, and is no fault."""
     wanted = torch.zeros(hidden.shape, dtype=torch.float64, device=hidden.device)
     read, left, apart = stages.quantised() if stages else (None, None, None)
     rows, why, begin = {"hidden": [], "inner": []}, "", 0

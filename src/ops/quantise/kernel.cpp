@@ -270,7 +270,8 @@ class Quantise final : public Tabled<QuantiseArgs, quantise_from_c, kFields> {
     return {.dtype = of.dtype,
             .gate = of.gate,
             .row_indices = of.row_indices,
-            .transposed = of.transposed};
+            .transposed = of.transposed,
+            .tall = of.tall};
   }
   Candidate candidate(const QuantiseKernel& kernel, const arch::Arch& arch) const override {
     return Builder(kernel, arch).build();
