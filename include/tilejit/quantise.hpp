@@ -57,6 +57,7 @@ struct QuantiseConfig {
   Activation gate = Activation::none;
   bool row_indices = false;  ///< does a list name rows of x?
   bool transposed = false;
+  bool tall = false;  ///< do scales serve blocks of 128 rows?
 };
 
 /// Runs the call on Runtime::instance().

@@ -1,9 +1,9 @@
 // Elements of 8 bits with scales of blocks: the bodies of the graph's nodes.
 //
 // Decides what a warp does with its unit: 128 columns of some rows, of which half a warp has one at a time, 8 elements
-// a lane. A block of 128 rows is read twice, first for its largest magnitude. Where q is transposed, a unit has 32
-// columns of 128 rows, and is read once. Invariant: nothing outside x is read,
-// nothing outside q and scales is written.
+// a lane. A block of 128 rows is a tile of its own: each warp holds sixteen rows in registers, until all have said
+// their largest magnitude. Where q is transposed, a unit has 32 columns of 128 rows. x is read once. Invariant: nothing
+// outside x is read, nothing outside q and scales is written.
 #pragma once
 
 #include "ops/activation.cuh"
@@ -18,7 +18,7 @@ using dev::next_tile;
 using dev::tile_count;
 using dev::u32;
 
-/// kWarps units.
+/// kWarps units, or a block of 128 rows.
 struct Tile {
   int index;
   bool valid;
@@ -26,16 +26,8 @@ struct Tile {
 };
 template <class C>
 TJ_DEVICE Tile tile_at(const Params& params, int index) {
-  return {index, index < params.tiles, params.tall != 0 ? 2 * kSteps : 1};
+  return {index, index < params.tiles, 1};
 }
-
-template <class C_>
-struct Quantiser {
-  using C = C_;
-  const Params& params;
-  float largest = 0, inverse = 0;  ///< of a block of 128 rows: of this lane at first, then of all
-  TJ_DEVICE Quantiser(const Params& p, int) : params(p) {}
-};
 
 /// The place of a warp's unit.
 struct Unit {
@@ -46,8 +38,8 @@ TJ_DEVICE Unit unit_of(const Params& params, const Tile& tile) {
   const int unit = tile.index * kWarps + static_cast<int>(dev::warp_index());
   const int group = divided(unit, params.by_blocks), block = unit - group * params.blocks,
             batch = divided(group, params.by_row_units);
-  return {unit < params.units, batch, (group - batch * params.row_units) * (params.tall != 0 ? kBlock : kStepRows),
-          block, block * kBlock + static_cast<int>(dev::lane_index()) % 16 * kEach};
+  return {unit < params.units, batch, (group - batch * params.row_units) * kStepRows, block,
+          block * kBlock + static_cast<int>(dev::lane_index()) % 16 * kEach};
 }
 
 /// A step's rows of the unit as they lie in memory, with a gate also what it multiplies: of those behind the matrix,
@@ -120,6 +112,22 @@ struct Rows {
   }
 };
 
+template <class C_>
+struct Quantiser {
+  using C = C_;
+  const Params& params;
+  TJ_DEVICE Quantiser(const Params& p, int) : params(p) {}
+};
+
+/// Sixteen rows of a block of 128.
+template <class C_>
+struct Holder {
+  using C = C_;
+  const Params& params;
+  Rows<C> rows[kHeld];
+  TJ_DEVICE Holder(const Params& p, int) : params(p) {}
+};
+
 TJ_DEVICE float largest_of(const float (&values)[kEach]) {
   float largest = dev::magnitude(values[0]);
 #pragma unroll
@@ -142,50 +150,87 @@ TJ_DEVICE void write_eight(const Params& params, const Unit& unit, int row, cons
     if (e < left) dev::store_global_u8(to + e, words[e / 4] >> e % 4 * 8 & 0xffu);
 }
 
-/// The scale of a block of 128 rows, once all of them have been looked at.
+/// Rows of a unit whose blocks have one.
 template <class C>
-TJ_DEVICE void settle(Quantiser<C>& quantiser, const Unit& unit) {
-  const Params& params = quantiser.params;
-#pragma unroll
-  for (int mask = 16; mask > 0; mask /= 2)
-    quantiser.largest = dev::maximum(quantiser.largest, dev::shuffle_xor(quantiser.largest, mask));
-  const float scale = scale_of(params.scales, quantiser.largest);
-  quantiser.inverse = dev::divide_approx(1.0f, scale);
-  if (dev::lane_index() == 0) write_scale(params.scales, unit.batch, unit.row / kBlock, unit.block, scale);
-}
-
-/// All of a unit whose blocks have one row; a step of one that is read twice. The second time goes back from its last
-/// rows, as those read last are in a cache the likeliest: all blocks under way have more bytes than L2.
-template <class C>
-TJ_DEVICE void quantise_rows(Quantiser<C>& quantiser, const Tile& tile, int i) {
+TJ_DEVICE void quantise_rows(Quantiser<C>& quantiser, const Tile& tile, int) {
   const Params& params = quantiser.params;
   const Unit unit = unit_of(params, tile);
   if (!unit.valid) return;
-  const bool tall = params.tall != 0;
-  const int half = static_cast<int>(dev::lane_index()) / 16, step = i < kSteps ? i : 2 * kSteps - 1 - i,
-            first = unit.row + (tall ? step * kStepRows : 0);
+  const int half = static_cast<int>(dev::lane_index()) / 16;
   Rows<C> rows;
-  rows.load(params, unit, first);
-  if (i == 0) quantiser.largest = 0;
-  if (tall && i == kSteps) settle(quantiser, unit);
+  rows.load(params, unit, unit.row);
 #pragma unroll
   for (int r = 0; r < kAhead; ++r) {
     float values[kEach];
     rows.values(r, values);
-    const int row = first + 2 * r + half;
-    if (!tall || i < kSteps) {
-      float largest = largest_of(values);
-      quantiser.largest = dev::maximum(quantiser.largest, largest);
-      if (tall) continue;
+    const int row = unit.row + 2 * r + half;
+    float largest = largest_of(values);
 #pragma unroll
-      for (int mask = 8; mask > 0; mask /= 2) largest = dev::maximum(largest, dev::shuffle_xor(largest, mask));
-      const float scale = scale_of(params.scales, largest);
-      quantiser.inverse = dev::divide_approx(1.0f, scale);
-      if (dev::lane_index() % 16u == 0 && row < params.rows)
-        write_scale(params.scales, unit.batch, row, unit.block, scale);
-    }
-    write_eight(params, unit, row, values, quantiser.inverse);
+    for (int mask = 8; mask > 0; mask /= 2) largest = dev::maximum(largest, dev::shuffle_xor(largest, mask));
+    const float scale = scale_of(params.scales, largest);
+    if (dev::lane_index() % 16u == 0 && row < params.rows)
+      write_scale(params.scales, unit.batch, row, unit.block, scale);
+    write_eight(params, unit, row, values, dev::divide_approx(1.0f, scale));
   }
+}
+
+/// A block of 128 rows, and the first of this warp's.
+TJ_DEVICE Unit block_of(const Params& params, const Tile& tile) {
+  const int group = divided(tile.index, params.by_blocks), block = tile.index - group * params.blocks,
+            batch = divided(group, params.by_row_units);
+  return {true, batch, (group - batch * params.row_units) * kBlock, block,
+          block * kBlock + static_cast<int>(dev::lane_index()) % 16 * kEach};
+}
+TJ_DEVICE int first_held(u32 warp) { return static_cast<int>(warp) * kHeld * kStepRows; }
+
+/// Loads a block, and leaves the largest magnitude of each warp's rows.
+template <class C>
+TJ_DEVICE void hold_rows(Holder<C>& holder, const Tile& tile, int, u32 slot) {
+  const Params& params = holder.params;
+  const Unit unit = block_of(params, tile);
+  const u32 warp = dev::warp_index();
+  const int first = unit.row + first_held(warp);
+#pragma unroll
+  for (int h = 0; h < kHeld; ++h) holder.rows[h].load(params, unit, first + h * kStepRows);
+  float largest = 0;
+#pragma unroll
+  for (int h = 0; h < kHeld; ++h)
+#pragma unroll
+    for (int r = 0; r < kAhead; ++r) {
+      float values[kEach];
+      holder.rows[h].values(r, values);
+      largest = dev::maximum(largest, largest_of(values));
+    }
+#pragma unroll
+  for (int mask = 16; mask > 0; mask /= 2) largest = dev::maximum(largest, dev::shuffle_xor(largest, mask));
+  if (dev::lane_index() == 0) dev::store_shared(slot + 4 * warp, largest);
+}
+
+/// Quantises what hold_rows() has loaded, by the largest magnitude of all warps.
+template <class C>
+TJ_DEVICE void quantise_held(Holder<C>& holder, const Tile& tile, int, u32 slot) {
+  const Params& params = holder.params;
+  const Unit unit = block_of(params, tile);
+  float largest = 0;
+#pragma unroll
+  for (int w = 0; w < kWarps; w += 4) {
+    float of[4];
+    dev::load_shared(slot + 4 * static_cast<u32>(w), of);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) largest = dev::maximum(largest, of[i]);
+  }
+  const float scale = scale_of(params.scales, largest), inverse = dev::divide_approx(1.0f, scale);
+  const u32 warp = dev::warp_index();
+  if (warp == 0 && dev::lane_index() == 0) write_scale(params.scales, unit.batch, unit.row / kBlock, unit.block, scale);
+  const int first = unit.row + first_held(warp) + static_cast<int>(dev::lane_index()) / 16;
+#pragma unroll
+  for (int h = 0; h < kHeld; ++h)
+#pragma unroll
+    for (int r = 0; r < kAhead; ++r) {
+      float values[kEach];
+      holder.rows[h].values(r, values);
+      write_eight(params, unit, first + h * kStepRows + 2 * r, values, inverse);
+    }
 }
 
 /// A unit whose q is transposed: eight lanes have the rows of eight columns.

@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "graph/code.hpp"
 #include "ops/common/end_text.hpp"
 #include "ops/common/graph_builder.hpp"
 #include "ops/gemm/family.hpp"
@@ -43,6 +44,9 @@ class GemmBuilder : protected GraphBuilder {
                                       [](const Node& node) { return node.async == graph::Async::copy; });
     set_walk("gemm", kernel_.walk, arch_, graph_);
     share_tiles();
+    // Blocks that draw their tiles count all of them, by one thread.
+    if ((kernel_.groups == Groups::ends || kernel_.groups == Groups::counts) && graph_.walk != graph::Walk::dynamic)
+      constant(graph::kFindingLanes, arch_.warp_size);
     launch_.walks = graph_.walks();
     launch_.split = graph_.walk == graph::Walk::split;
     launch_.pairs = graph_.pairs;

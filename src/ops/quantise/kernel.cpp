@@ -36,21 +36,26 @@ struct QuantiseKernel {
   bool row_indices = false;
   WalkChoice walk = WalkChoice::usual;
   bool transposed = false;
+  bool tall = false;  ///< blocks have 128 rows
   /// A kernel that reads x once for its columns has 16-bit elements of its own rows.
-  bool possible() const { return !transposed || (dtype != DType::f32 && gate == Activation::none && !row_indices); }
+  bool possible() const {
+    return !transposed || (dtype != DType::f32 && gate == Activation::none && !row_indices && !tall);
+  }
 };
 
 // With a gate, a step has twice as many loads under way, and nvcc 13.0 would take 128 registers and more: two blocks.
 // With one block of 144, SwiGLU wrote 2.1 TB/s where it wrote 3.05 before (H200, 2026-11-28).
 // A list's numbers are registers besides, and f32 has twice as many: 80 would spill some of a gate's. A lane that
 // transposes has 64 words of x.
+// A lane of blocks of 128 rows holds as many words as two steps have, of f32 with a gate 128.
 constexpr int blocks_beside(const QuantiseKernel& kernel) {
-  const bool gated = kernel.gate != Activation::none;
-  return (gated && (kernel.row_indices || kernel.dtype == DType::f32)) || kernel.transposed ? 2 : 3;
+  const bool gated = kernel.gate != Activation::none, wide = kernel.dtype == DType::f32;
+  if (kernel.tall) return gated && wide ? 1 : gated || wide ? 2 : 3;
+  return (gated && (kernel.row_indices || wide)) || kernel.transposed ? 2 : 3;
 }
 
 constexpr const char* kGates[] = {"none", "relu", "gelu", "silu", "gelu_tanh"};
-constexpr std::array<Field<QuantiseKernel>, 5> kFields = {
+constexpr std::array<Field<QuantiseKernel>, 6> kFields = {
     {element_field<QuantiseKernel>(),
      {.name = "gate",
       .get = [](const QuantiseKernel& kernel) { return static_cast<unsigned>(kernel.gate); },
@@ -84,20 +89,32 @@ constexpr std::array<Field<QuantiseKernel>, 5> kFields = {
       .tag = "_transposed",
       .tagged = [](const QuantiseKernel& kernel) { return kernel.transposed; },
       .optional = true,
-      .tag_place = 4}}};
+      .tag_place = 4},
+     {.name = "tall",
+      .get = [](const QuantiseKernel& kernel) { return unsigned{kernel.tall}; },
+      .set = [](QuantiseKernel& kernel, unsigned value) { kernel.tall = value != 0; },
+      .words = words<kTruth>,
+      .bits = 1,
+      .flags = {"false", "true", "both"},
+      .tag = "_tall",
+      .tagged = [](const QuantiseKernel& kernel) { return kernel.tall; },
+      .optional = true,
+      .tag_place = 5}}};
 
 class Builder : WalkBuilder {
  public:
   Builder(const QuantiseKernel& kernel, const arch::Arch& arch)
-      : WalkBuilder("quantise", "Quantiser", quantise::kWarps, arch, kernel.walk, blocks_beside(kernel)),
+      : WalkBuilder("quantise", kernel.tall ? "Holder" : "Quantiser", quantise::kWarps, arch, kernel.walk,
+                    blocks_beside(kernel)),
         bytes_(size_of(kernel.dtype)),
-        transposed_(kernel.transposed) {
+        transposed_(kernel.transposed),
+        tall_(kernel.tall) {
     graph_.name = request_of_fields<kFields>("quantise", kernel).name;
     add_constants<kFields>("quantise", kernel, graph_);
   }
 
-  /// One node, which waits for what it loads: blocks side by side hide that. A step follows the one before it, whose
-  /// largest magnitude it goes on from.
+  /// One node, which waits for what it loads: blocks side by side hide that. Of blocks of 128 rows two: what all warps
+  /// have found passes through shared memory from one to the other, and what they have loaded stays in registers.
   Candidate build() {
     if (transposed_) {
       const int columns = brings("quantise_columns", quantise::kWarps * quantise::kBlock * quantise::kUnitColumns *
@@ -105,16 +122,27 @@ class Builder : WalkBuilder {
       node(columns).warp_cycles = node(columns).cycles;
       return candidate(1);
     }
+    if (tall_) {
+      constexpr double kElements = double{quantise::kBlock} * quantise::kBlock;
+      const int largest = value("largest", kLargestBytes, Scope::iteration, 2, 2, kLargestBytes),
+                hold = brings("hold_rows", kElements * bytes_), put = brings("quantise_held", kElements);
+      for (const int index : {hold, put}) node(index).warp_cycles = node(index).cycles;
+      then(hold, put, 0, largest);
+      then(put, hold, 1);
+      Candidate made = candidate(1);
+      made.one_role = true;
+      return made;
+    }
     const int rows = brings(
         "quantise_rows", quantise::kWarps * quantise::kStepRows * quantise::kBlock * (static_cast<double>(bytes_) + 1));
     node(rows).warp_cycles = node(rows).cycles;
-    then(rows, rows, 1);
     return candidate(1);
   }
 
  private:
+  static constexpr int kLargestBytes = 4 * quantise::kWarps;
   int bytes_;
-  bool transposed_;
+  bool transposed_, tall_;
 };
 
 /// Each third row is none, and the last number is no row's.
@@ -126,7 +154,8 @@ std::vector<std::int32_t> trial_rows(std::int64_t rows) {
 }
 
 /// Scales of blocks of one row lie as gemm() reads them faster: contiguous in M.
-Trial trial_of(const QuantiseKernel& kernel, const Sizes& sizes, bool tall) {
+Trial trial_of(const QuantiseKernel& kernel, const Sizes& sizes) {
+  const bool tall = kernel.tall;
   const std::int64_t m = sizes.at("m"), k = sizes.at("k"), blocks = scale_blocks(k), down = tall ? scale_blocks(m) : m;
   const bool turned = kernel.transposed;
   Trial trial = trial_with<kFields>(kernel, sizes);
@@ -165,26 +194,32 @@ class Quantise final : public Tabled<QuantiseArgs, quantise_from_c, kFields> {
 
   ProblemKey problem_key(const void* args) const override {
     const QuantiseArgs& of = get(args);
-    return {key_of_fields<kFields>(QuantiseKernel{
-        .dtype = of.x.dtype, .gate = of.gate, .row_indices = of.row_indices.has_value(), .transposed = of.transposed})};
+    return {key_of_fields<kFields>(QuantiseKernel{.dtype = of.x.dtype,
+                                                  .gate = of.gate,
+                                                  .row_indices = of.row_indices.has_value(),
+                                                  .transposed = of.transposed,
+                                                  .tall = quantise_tall(of)})};
   }
   std::vector<Request> requests(const Flags& flags) const override {
     std::vector<Request> list = Tabled::requests(flags);
     if (list.empty())
-      support::fail(Stage::argument, Code::unsupported,
-                    "--transposed is 'true'; allowed with --dtype f16 and bf16, without --gate and --row-indices");
+      support::fail(
+          Stage::argument, Code::unsupported,
+          "--transposed is 'true'; allowed with --dtype f16 and bf16, without --gate, --row-indices and --tall");
     return list;
   }
   std::vector<Trial> trials(const Flags& given, const arch::Arch&) const override {
     Flags flags = given;
     const Sizes asked(name(), flags, {{"m", 141}, {"k", 333}, {"block-rows", 0}});
     std::vector<Trial> list;
-    for (const QuantiseKernel& kernel : few_kernels(flags))
+    for (QuantiseKernel kernel : few_kernels(flags))
       for (const bool tall : {false, true}) {
-        if (!kernel.possible() || (kernel.transposed && tall)) continue;
+        if (flags.contains("tall") && tall != kernel.tall) continue;
+        kernel.tall = tall;
+        if (!kernel.possible()) continue;
         Sizes sizes = asked;
         sizes.set_default("block-rows", tall ? quantise::kBlock : 1);
-        if ((sizes.at("block-rows") == quantise::kBlock) == tall) list.push_back(trial_of(kernel, sizes, tall));
+        if ((sizes.at("block-rows") == quantise::kBlock) == tall) list.push_back(trial_of(kernel, sizes));
       }
     return list;
   }
@@ -216,15 +251,15 @@ class Quantise final : public Tabled<QuantiseArgs, quantise_from_c, kFields> {
     p.wide =
         wide(of.x, 16) && (of.transposed || wide(of.q, 8)) && (!gated || p.columns * size_of(of.x.dtype) % 16 == 0);
     p.wide_q = of.transposed && wide(of.q, 16);
-    p.tall = quantise_tall(of);
-    const int unit_rows = p.tall || of.transposed ? quantise::kBlock : quantise::kStepRows;
+    const bool tall = quantise_tall(of);
+    const int unit_rows = tall || of.transposed ? quantise::kBlock : quantise::kStepRows;
     const std::int64_t batch = of.q.rank == 3 ? of.q.shape[0] : 1;
     p.blocks = of.transposed ? (p.columns + quantise::kUnitColumns - 1) / quantise::kUnitColumns : p.scales.blocks;
     p.row_units = (p.rows + unit_rows - 1) / unit_rows;
     p.units = static_cast<int>(p.blocks * p.row_units * batch);
     p.by_blocks = divisor_of(p.blocks);
     p.by_row_units = divisor_of(p.row_units);
-    p.tiles = (p.units + quantise::kWarps - 1) / quantise::kWarps;
+    p.tiles = tall ? p.units : (p.units + quantise::kWarps - 1) / quantise::kWarps;
     walk_tiles(p.tiles, kBlocksPerSm, geometry, of.max_sms, plan);
   }
 
@@ -232,7 +267,11 @@ class Quantise final : public Tabled<QuantiseArgs, quantise_from_c, kFields> {
   const arch::Needs& needs() const override { return kNeeds; }
   QuantiseKernel fields_of(const QuantiseConfig& of) const override {
     ops::validate(of);
-    return {.dtype = of.dtype, .gate = of.gate, .row_indices = of.row_indices, .transposed = of.transposed};
+    return {.dtype = of.dtype,
+            .gate = of.gate,
+            .row_indices = of.row_indices,
+            .transposed = of.transposed,
+            .tall = of.tall};
   }
   Candidate candidate(const QuantiseKernel& kernel, const arch::Arch& arch) const override {
     return Builder(kernel, arch).build();

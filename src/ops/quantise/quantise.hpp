@@ -1,6 +1,7 @@
 // Quantising to elements of 8 bits as an op: arguments, request, graph, launch.
 //
-//   quantise_rows    one role of 8 warps; an iteration is a unit of 8 rows, or a step of a block of 128 rows
+//   quantise_rows                one role of 8 warps; a warp has a unit of 8 rows
+//   hold_rows -> quantise_held   of blocks of 128 rows: a warp has 16 of them
 #pragma once
 
 #include <tilejit/quantise.hpp>

@@ -83,6 +83,7 @@ void validate(const QuantiseConfig& config) {
   check_source_type(config.dtype, "dtype");
   check_gemm_activation(kOp, config.gate, "gate");
   if (config.transposed) check_turned(config.dtype, config.gate, config.row_indices);
+  if (config.transposed && config.tall) refuse(kOp, Code::unsupported, "tall is true; allowed with transposed: false");
 }
 
 void validate(const QuantiseArgs& args, bool on_model) {

@@ -64,6 +64,21 @@ TEST_CASE("each way to tell groups, each type, ends, rows of d that are not alig
       }
 }
 
+TEST_CASE("lists longer than a warp's lanes look at in one go") {
+  for (const std::string arch : kArchs)
+    for (const int limit : {0, 2}) {
+      GroupedShape shape;
+      shape.counts.assign(300, 0);
+      for (const std::size_t group : {2, 127, 128, 255, 256, 299}) shape.counts[group] = group % 2 == 0 ? 70 : 1;
+      shape.grouping = kGroupings[limit == 0 ? 0 : 1];
+      shape.n = 72;
+      shape.k = 64;
+      CAPTURE(arch);
+      CAPTURE(shape.text());
+      CHECK(run(arch, shape, 33, limit) == "");
+    }
+}
+
 TEST_CASE("a limit on multiprocessors, whose blocks do tile after tile, or draw them") {
   std::uint64_t seed = 70;
   for (const std::string arch : kArchs) {

@@ -109,6 +109,24 @@ TEST_CASE("many groups, more than tiles") {
   }
 }
 
+TEST_CASE("lists longer than a warp's lanes look at in one go: rows at their ends, in a run of groups, and far apart") {
+  for (const Grouping grouping : {Grouping::ends, Grouping::counts})
+    for (const int limit : {0, 1, 3}) {
+      GroupedShape shape;
+      shape.counts.assign(530, 0);
+      for (const std::size_t group : {0, 3, 4, 5, 6, 7, 8, 127, 128, 129, 300, 511, 512, 529})
+        shape.counts[group] = group % 4 == 0 ? 66 : 1;
+      shape.grouping = grouping;
+      shape.n = 200;
+      shape.k = 64;
+      GroupedProblem problem(shape, 9);
+      problem.args.max_sms = limit;
+      problem.run(testing::model_runtime());
+      CAPTURE(limit);
+      CHECK(problem.problem() == "");
+    }
+}
+
 TEST_CASE("no group has a row: nothing is written") {
   for (const Grouping grouping : {Grouping::ends, Grouping::counts}) {
     GroupedShape shape;

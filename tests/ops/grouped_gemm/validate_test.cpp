@@ -190,9 +190,29 @@ TEST_CASE("of tiles that are alike for groups, clusters below each other are tak
                          *arch::find("sm_90a"))
             .choice));
   };
-  CHECK(tile_of(64) == "64x256x128");
+  CHECK(tile_of(48) == "64x256x128");
+  CHECK(tile_of(64) == "128x256x128");  // half of the groups have more than 64 rows
   CHECK(tile_of(128) == "128x256x128");
   CHECK(tile_of(8192) == "128x256x128c2x1");  // half of the groups leave 128 rows of a cluster empty
+}
+
+TEST_CASE("a tile has room for groups that have more rows than the mean, as half of them do") {
+  const auto rows_of = [](DType dtype, std::int64_t rows) {
+    GroupedGemmConfig config;
+    config.dtype = dtype;
+    if (dtype == DType::e4m3) config.scales = Scales::block;
+    config.groups = 8;
+    config.n = 4096;
+    config.k = 14336;
+    config.expected_rows = rows;
+    const ops::Kernel kernel = ops::choose_gemm(
+        ops::gemm_problem_key(ops::grouped_gemm_sizes(config), ops::grouped_gemm_kind(config)), *arch::find("sm_90a"));
+    return ops::gemm_tiles()[static_cast<std::size_t>(ops::GemmChoice::of(kernel.choice).tile)].block_m;
+  };
+  for (const DType dtype : {DType::e4m3, DType::bf16}) {
+    for (const std::int64_t few : {1, 16, 33, 48}) CHECK(rows_of(dtype, few) == 64);
+    for (const std::int64_t more : {49, 64, 96}) CHECK(rows_of(dtype, more) == 128);
+  }
 }
 
 TEST_CASE("blocks of AMD draw their tiles where lists may ask for more threads than a launch of HIP has") {

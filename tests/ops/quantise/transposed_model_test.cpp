@@ -129,6 +129,9 @@ TEST_CASE("what does not go with a transposed q is named") {
   CHECK_NOTHROW(ops::validate(config));
   config.row_indices = true;
   CHECK(has(testing::said_by([&] { ops::validate(config); }), "row_indices is given; allowed with transposed: none"));
+  config.row_indices = false;
+  config.tall = true;
+  CHECK(has(testing::said_by([&] { ops::validate(config); }), "tall is true; allowed with transposed: false"));
   CHECK(has(testing::said_by(
                 [] { static_cast<void>(ops::quantise_op().requests({{"transposed", {"true"}}, {"dtype", {"f32"}}})); }),
             "--transposed is 'true'; allowed with --dtype f16 and bf16"));
