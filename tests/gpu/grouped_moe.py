@@ -57,7 +57,8 @@ def beyond_rounding(q, scales, wanted):
     """How far elements lie from what they should be, beyond half a step of e4m3: what rounding leaves of an exact number is 0. So a number
     beside a boundary may fall to either side, and one that is a step away may not."""
     least = 2.0**-6  # the smallest normal number
-    half = torch.exp2(torch.floor(torch.log2(q.double().abs().clamp(min=least))) - 4)
+    sizes = q.double().abs().clamp(min=least)
+    half = sizes / torch.frexp(sizes).mantissa * 2.0**-5  # exactly, as log2() of a power of two may be less than a whole number on a GPU
     return ((blocks_in_f64(q, scales, 1) - wanted).abs() - blocks_in_f64(half, scales, 1)).clamp(min=0)
 
 
