@@ -23,31 +23,44 @@ TJ_DEVICE int told_row(const Params& params, u32 told) { return max(0, min(stati
 /// numbers: tiles behind so many are left out.
 inline constexpr int kMostBlocks = 1 << 30;
 
-/// The group of the cluster's tile `index`, from `place` on; behind the last group there is none. Several numbers are
-/// asked for together: one after the other, each would take a round trip. A group that ends before it begins is empty.
+/// Is it one of the next four groups? Their numbers are asked for together: one after the other, each would take a
+/// round trip. `rows` begin as the group of `place` does. A group that ends before it begins is empty.
+template <class C>
+TJ_DEVICE bool found_in_next(const Params& params, int index, GroupPlace& place, GroupRows& rows) {
+  constexpr int kTogether = 4;
+  u32 told[kTogether];
+#pragma unroll
+  for (int i = 0; i < kTogether; ++i)
+    told[i] = dev::load_global_u32(params.groups + min(place.group + i, params.group_count - 1));
+#pragma unroll
+  for (int i = 0; i < kTogether; ++i) {
+    rows.end = told_row(params, told[i]);
+    const int own = max(0, rows.template tiles<C::kClusterM * C::kBlockM>()) * params.column_tiles;
+    const int behind = min(place.before + own, kMostBlocks / kBlocks<C>);
+    if (index < behind) return true;
+    place.before = behind;
+    if (kGroups<C> == kGroupEnds) rows.begin = rows.end;
+    if (++place.group >= params.group_count) return true;
+  }
+  return false;
+}
+
+/// No rows, which begin as the group of `place` does.
+template <class C>
+TJ_DEVICE GroupRows first_rows(const Params& params, const GroupPlace& place) {
+  GroupRows rows{0, 0};
+  if (kGroups<C> == kGroupEnds && place.group > 0)
+    rows.begin = told_row(params, dev::load_global_u32(params.groups + place.group - 1));
+  return rows;
+}
+
+/// The group of the cluster's tile `index`, from `place` on; behind the last group there is none.
 template <class C>
 TJ_DEVICE GroupRows find_group(const Params& params, int index, GroupPlace& place) {
-  constexpr int kTogether = 4, kRows = C::kClusterM * C::kBlockM;
-  constexpr bool kEnds = kGroups<C> == kGroupEnds;
-  GroupRows rows{0, 0};
-  if (kEnds && place.group > 0) rows.begin = told_row(params, dev::load_global_u32(params.groups + place.group - 1));
+  GroupRows rows = first_rows<C>(params, place);
 #pragma unroll 1
-  while (place.group < params.group_count) {
-    u32 told[kTogether];
-#pragma unroll
-    for (int i = 0; i < kTogether; ++i)
-      told[i] = dev::load_global_u32(params.groups + min(place.group + i, params.group_count - 1));
-#pragma unroll
-    for (int i = 0; i < kTogether; ++i) {
-      rows.end = told_row(params, told[i]);
-      const int own = max(0, rows.template tiles<kRows>()) * params.column_tiles;
-      const int behind = min(place.before + own, kMostBlocks / kBlocks<C>);
-      if (index < behind) return rows;
-      place.before = behind;
-      if (kEnds) rows.begin = rows.end;
-      if (++place.group >= params.group_count) return rows;
-    }
-  }
+  while (place.group < params.group_count)
+    if (found_in_next<C>(params, index, place, rows)) break;
   return rows;
 }
 
@@ -77,24 +90,22 @@ TJ_DEVICE GroupRows rows_of_group(const Params& params, int group, u32 before, u
   return {follows ? told_row(params, before) : 0, told_row(params, told)};
 }
 
-/// find_group() by all lanes of a warp: each has the next four groups' numbers, and their tiles are added up over the
-/// lanes. Most blocks go on in the group that they were in, which asks for no sum.
+/// find_group() by all lanes of a warp. Most blocks go on in the group that they were in, or in one of the next, which
+/// asks for no sum over lanes. Behind those, each lane has four groups' numbers, and their tiles are added up.
 template <class C>
 TJ_DEVICE GroupRows find_group_together(const Params& params, int index, GroupPlace& place) {
   constexpr int kEach = 4, kLanes = kFindingLanes<C>;
   const int lane = static_cast<int>(dev::lane_index()), last = params.group_count - 1;
   const auto number = [&](int group) { return dev::load_global_u32(params.groups + max(0, min(group, last))); };
-  GroupRows rows{0, 0};
+  GroupRows rows = first_rows<C>(params, place);
+  if (place.group >= params.group_count || found_in_next<C>(params, index, place, rows)) return rows;
 #pragma unroll 1
   while (place.group < params.group_count) {
     const int first = place.group + lane * kEach;
     u32 told[kEach + 1];  // behind the one before
 #pragma unroll
     for (int i = 0; i <= kEach; ++i) told[i] = number(first + i - 1);
-    const u32 own_before = number(place.group - 1), own_told = number(place.group),
-              from = static_cast<u32>(place.before), wanted = static_cast<u32>(index);
-    rows = rows_of_group<C>(params, place.group, own_before, own_told);
-    if (wanted < added<C>(from, tiles_of<C>(params, rows))) return rows;
+    const u32 from = static_cast<u32>(place.before), wanted = static_cast<u32>(index);
     u32 sum = 0;
 #pragma unroll
     for (int i = 0; i < kEach; ++i)

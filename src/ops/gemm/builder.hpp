@@ -30,7 +30,8 @@ class GemmBuilder : protected GraphBuilder {
       : GraphBuilder("gemm", arch.family, arch, family.blocks_per_sm(tile_of(kernel), arch)),
         kernel_(canonical(kernel)),
         store_(store),
-        tile_(tile_of(kernel)) {
+        tile_(tile_of(kernel)),
+        threads_find_(family.threads_find) {
     graph_.name = gemm_request(kernel_).name;
     graph_.cluster = tile_.blocks();
     graph_.flops_per_iteration = 2.0 * tile_.block_m * tile_.block_n * tile_.block_k;
@@ -45,7 +46,8 @@ class GemmBuilder : protected GraphBuilder {
     set_walk("gemm", kernel_.walk, arch_, graph_);
     share_tiles();
     // Blocks that draw their tiles count all of them, by one thread.
-    if ((kernel_.groups == Groups::ends || kernel_.groups == Groups::counts) && graph_.walk != graph::Walk::dynamic)
+    if ((kernel_.groups == Groups::ends || kernel_.groups == Groups::counts) && graph_.walk != graph::Walk::dynamic &&
+        !threads_find_)
       constant(graph::kFindingLanes, arch_.warp_size);
     launch_.walks = graph_.walks();
     launch_.split = graph_.walk == graph::Walk::split;
@@ -158,6 +160,7 @@ class GemmBuilder : protected GraphBuilder {
   GemmKernel kernel_;
   int store_;
   GemmTile tile_;
+  bool threads_find_;
   GemmLaunch launch_;
 };
 
