@@ -106,7 +106,7 @@ class Package(Installed):
         graphs = run(build / "graphs", "--output-dir", self.work / "schedules", env=self.clean)
         for interval in ("simplified_fa on hopper", "II 4 (proven); units allow 4, recurrences 2", "fa_blackwell on blackwell", "simple_gemm on hopper"):
             self.assertIn(interval, graphs)
-        self.assertEqual(5, len(list((self.work / "schedules").glob("*.svg"))))
+        self.assertEqual(6, len(list((self.work / "schedules").glob("*.svg"))))
         self.assertIn("II 4 (proven), length 9 (proven)", run(build / "graphs_c", 1, 2, 2, self.work / "c.svg", env=self.clean))
         self.assertEqual((self.work / "schedules" / "fa_hopper.svg").read_text(), (self.work / "c.svg").read_text())
 
