@@ -293,7 +293,8 @@ TJ_DEVICE float shuffle_from(float value, int lane) { return detail::number(shuf
 TJ_DEVICE u32 shuffle_xor(u32 value, int mask) { return shuffle_from(value, static_cast<int>(lane_index()) ^ mask); }
 TJ_DEVICE float shuffle_xor(float value, int mask) { return detail::number(shuffle_xor(detail::bits(value), mask)); }
 /// shuffle_xor for a mask that is known; the first half of 32 lanes gets the second without a way through shared
-/// memory. All lanes take part, which `true` tells the compiler: it spares the move of what a lane would keep else.
+/// memory. All lanes take part, so no lane that is off is ever read. `true` tells the compiler so, and spares the move
+/// of what a lane would keep then.
 template <int Mask>
 TJ_DEVICE u32 shuffle_xor(u32 value) {
   if constexpr (kWave == 32 && Mask == 16)
@@ -313,7 +314,7 @@ TJ_DEVICE void trade(u32& low, u32& high) {
   low = upper ? got : low;
   high = upper ? high : got;
 }
-/// Is it true in any lane, and in how many?
+/// True in every lane when it is true in any.
 TJ_DEVICE bool any_in_warp(bool value) {
 #if __has_builtin(__builtin_amdgcn_ballot_w32)
   if constexpr (kWave == 64)
@@ -323,11 +324,6 @@ TJ_DEVICE bool any_in_warp(bool value) {
 #else
   return __builtin_amdgcn_uicmp(value ? 1u : 0u, 0u, 33) != 0;  // not equal; one bit a lane
 #endif
-}
-TJ_DEVICE int count_in_warp(bool value) {
-  u32 count = value ? 1 : 0;
-  for (u32 mask = 1; mask < kWave; mask *= 2) count += shuffle_xor(count, static_cast<int>(mask));
-  return static_cast<int>(count);
 }
 
 // ---- elements of 16 bits --------------------------------------------------------------------------------------------

@@ -188,7 +188,8 @@ TJ_DEVICE u32 shuffle_xor(u32 value, int mask) { return __shfl_xor_sync(0xffffff
 /// The value of lane `lane`; all lanes of the warp take part.
 TJ_DEVICE u32 shuffle_from(u32 value, int lane) { return __shfl_sync(0xffffffffu, value, lane); }
 TJ_DEVICE float shuffle_from(float value, int lane) { return __shfl_sync(0xffffffffu, value, lane); }
-/// All lanes trade with those whose index differs by `Bit`: the upper one's `low` for the lower one's `high`.
+/// Lanes whose indices differ by `Bit` trade: the upper one's `low` for the lower one's `high`. All lanes of the warp
+/// take part.
 template <int Bit>
 TJ_DEVICE void trade(u32& low, u32& high) {
   const bool upper = (lane_index() & static_cast<u32>(Bit)) != 0;
@@ -197,9 +198,8 @@ TJ_DEVICE void trade(u32& low, u32& high) {
   low = upper ? got : low;
   high = upper ? high : got;
 }
-/// Is it true in any lane, and in how many? All lanes of the warp take part.
+/// True in every lane when it is true in any.
 TJ_DEVICE bool any_in_warp(bool value) { return __any_sync(0xffffffffu, value); }
-TJ_DEVICE int count_in_warp(bool value) { return __popc(__ballot_sync(0xffffffffu, value)); }
 
 /// Two values rounded to nearest even, the first in the low half.
 TJ_DEVICE u32 pack(F16, float low, float high) {

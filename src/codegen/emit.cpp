@@ -196,7 +196,7 @@ void write_groups(Writer& w, Sites& sites, const graph::Graph& graph, const sche
       also(cat("warp ", warps == 1 ? "== " : ">= ", place.first_warp,
                warps == 1 ? "" : cat(" && warp < ", place.first_warp + warps)));
     if (runs_in_first_of_pair(graph, schedule, role)) also("dev::first_of_pair()");
-    if (place.single_thread && !finds_by_warps(graph)) also("dev::elect_one()");
+    if (place.single_thread) also("dev::elect_one()");
     if (!guard.empty()) w.open("if (", guard, ")");
     write_roles(w, sites, graph, schedule, layout, {role});
     if (!guard.empty()) w.close();

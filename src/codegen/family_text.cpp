@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "codegen/readers.hpp"
-#include "graph/code.hpp"
 #include "support/fail.hpp"
 #include "support/text.hpp"
 
@@ -16,11 +15,6 @@ std::string context_variable(const std::string& context) {
   std::string name = context;
   if (!name.empty()) name[0] = support::lower(name[0]);
   return name;
-}
-
-bool finds_by_warps(const graph::Graph& graph) {
-  return std::any_of(graph.config.begin(), graph.config.end(),
-                     [](const auto& member) { return member.first.ends_with(graph::kFindingLanes); });
 }
 
 bool own_ring(const graph::Graph& graph, const sched::Schedule& schedule, const std::vector<int>& family, int ring) {

@@ -20,9 +20,6 @@ std::string context_variable(const std::string& context);
 /// Do the members of a family (several roles) have a ring each, and is this the first member's?
 bool own_ring(const graph::Graph& graph, const sched::Schedule& schedule, const std::vector<int>& family, int ring);
 
-/// Do all lanes of a warp look for a tile together (graph::kFindingLanes)?
-bool finds_by_warps(const graph::Graph& graph);
-
 class FamilyText {
  public:
   FamilyText(const graph::Graph& of_graph, const sched::Schedule& of_schedule, const Layout& in_layout,
@@ -42,8 +39,6 @@ class FamilyText {
 
   bool alone() const { return family.size() == 1; }
   bool single_thread() const { return place().single_thread; }
-  /// Do the other lanes of a role of one thread walk with it?
-  bool walks_as_warp() const { return single_thread() && finds_by_warps(graph); }
   /// "a" or "a/b": the name of a family in site names.
   std::string names() const;
   /// The argument that stands for `shared` in a call about a ring: "slots" or "barriers", or of "columns" for `tensor`.

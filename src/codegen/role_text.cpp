@@ -16,8 +16,7 @@ namespace {
 using graph::Scope;
 using support::cat;
 
-constexpr const char* kChosen = "chosen";  // of a role's warp that walks, the thread that does the rest
-constexpr int kLongIteration = 512;        // cycles: the tests of a loop of shared steps do not show
+constexpr int kLongIteration = 512;  // cycles: the tests of a loop of shared steps do not show
 
 class RoleWriter {
  public:
@@ -34,7 +33,6 @@ class RoleWriter {
         range_(family_) {}
 
   void write() {
-    if (family_.walks_as_warp()) w_.line("const bool ", kChosen, " = dev::elect_one();");
     declare_contexts();
     begin_records();
     prime_orders();
@@ -43,21 +41,17 @@ class RoleWriter {
     walk_.open();
     w_.line("const int n = tile.trip_count;");
     mark(MarkKind::tile_begin, "n");
-    if (family_.walks_as_warp()) w_.open("if (", kChosen, ")");
     events(pattern_.tile_begin, {"tile begin", ""});
     write_loop();
     walk_.draw();
     events(pattern_.tile_end, {"tile end", ""});
-    if (family_.walks_as_warp()) w_.close();
     mark(MarkKind::tile_end);
     walk_.close();
     mark(MarkKind::wait_begin, "0", "the end of what others do here");
-    if (family_.walks_as_warp()) w_.open("if (", kChosen, ")");
     drain_orders();
     drain_shared();
     walk_.drain();
     drain_copies();
-    if (family_.walks_as_warp()) w_.close();
     mark(MarkKind::wait_end, "0", "the end of what others do here");
     mark(MarkKind::role_end);
   }
@@ -97,10 +91,7 @@ class RoleWriter {
         cat(family_.place().first_warp,
             alone() ? "" : cat(" + static_cast<unsigned>(member) * ", graph_.machine.warps_per_group));
     w_.line("unsigned next_record = dev::record_begin(recorded.records, warp, ",
-            family_.walks_as_warp()   ? kChosen
-            : family_.single_thread() ? "true"
-                                      : cat("warp == ", first, " && dev::lane_index() == 0"),
-            ");");
+            family_.single_thread() ? "true" : cat("warp == ", first, " && dev::lane_index() == 0"), ");");
     mark(MarkKind::role_begin, "static_cast<int>(dev::processor_index())");
   }
   void mark(MarkKind kind, const char* number = "0", const char* what = "") {

@@ -10,10 +10,6 @@
 
 namespace tj::graph {
 
-/// The member of Config that says with how many lanes, a warp's, `tile_at` looks for a tile together. A role of one
-/// thread walks as a warp then, of which one thread does all but that.
-inline constexpr const char* kFindingLanes = "kFindingLanes";
-
 /// Does the graph say anything about code?
 bool has_code(const Graph& graph);
 

@@ -169,12 +169,6 @@ TJ_DEVICE void trade(u32& low, u32& high) {
 }
 /// True in every lane when it is true in any.
 TJ_DEVICE bool any_in_warp(bool value) { return detail::api.any_in_warp(value) != 0; }
-/// Lanes in which it is true.
-TJ_DEVICE int count_in_warp(bool value) {
-  u32 count = value ? 1 : 0;
-  for (u32 mask = 1; mask < detail::kWarp; mask *= 2) count += detail::api.shuffle_xor(count, mask);
-  return static_cast<int>(count);
-}
 
 /// Two values rounded to nearest even, the first in the low half.
 TJ_DEVICE u32 pack(F16, float low, float high) {

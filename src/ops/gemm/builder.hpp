@@ -8,7 +8,6 @@
 #include <string>
 #include <utility>
 
-#include "graph/code.hpp"
 #include "ops/common/end_text.hpp"
 #include "ops/common/graph_builder.hpp"
 #include "ops/gemm/family.hpp"
@@ -30,8 +29,7 @@ class GemmBuilder : protected GraphBuilder {
       : GraphBuilder("gemm", arch.family, arch, family.blocks_per_sm(tile_of(kernel), arch)),
         kernel_(canonical(kernel)),
         store_(store),
-        tile_(tile_of(kernel)),
-        threads_find_(family.threads_find) {
+        tile_(tile_of(kernel)) {
     graph_.name = gemm_request(kernel_).name;
     graph_.cluster = tile_.blocks();
     graph_.flops_per_iteration = 2.0 * tile_.block_m * tile_.block_n * tile_.block_k;
@@ -45,10 +43,6 @@ class GemmBuilder : protected GraphBuilder {
                                       [](const Node& node) { return node.async == graph::Async::copy; });
     set_walk("gemm", kernel_.walk, arch_, graph_);
     share_tiles();
-    // Blocks that draw their tiles count all of them, by one thread.
-    if ((kernel_.groups == Groups::ends || kernel_.groups == Groups::counts) && graph_.walk != graph::Walk::dynamic &&
-        !threads_find_)
-      constant(graph::kFindingLanes, arch_.warp_size);
     launch_.walks = graph_.walks();
     launch_.split = graph_.walk == graph::Walk::split;
     launch_.pairs = graph_.pairs;
@@ -160,7 +154,6 @@ class GemmBuilder : protected GraphBuilder {
   GemmKernel kernel_;
   int store_;
   GemmTile tile_;
-  bool threads_find_;
   GemmLaunch launch_;
 };
 

@@ -97,9 +97,6 @@ struct GemmFamily {
   bool loads_sums = false;  ///< are sums in tensor memory, from which a tile's end loads them?
   bool gates = false;       ///< do its node bodies multiply halves of a tile's columns?
   bool quantises = false;   ///< do they make e4m3 and scales of a tile's rows?
-  /// Does each thread look for a tile's group by itself? Warps that hold sums have no registers to look together:
-  /// 128x128x64 of sm_80 spilled 256 bytes, and 128x256x64 of sm_86 232.
-  bool threads_find = false;
 
   /// Do two blocks of the same columns multiply as one (Graph::pairs)? Then b is in shared memory once for both, half
   /// in each. Null: none do.

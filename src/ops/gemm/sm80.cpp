@@ -190,7 +190,6 @@ const GemmFamily& gemm_sm80() {
       .iteration_cycles = [](const GemmTile& tile, const arch::Arch& arch,
                              bool) { return gemm_warp_iteration(tile, arch, blocks_per_sm(tile, arch)); },
       .thread_sums = gemm_warp_sums,
-      .threads_find = true,
       .candidates = candidates,
   };
   return family;
