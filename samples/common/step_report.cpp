@@ -111,7 +111,7 @@ void set_gains(std::vector<StepResult>& results, double flops, bool timed) {
     if (result.predicted_ms > 0) result.predicted_tflops = samples::tflops(flops, result.predicted_ms);
     if (previous != nullptr && result.predicted_ms > 0 && previous->predicted_ms > 0)
       result.predicted_gain = previous->predicted_ms / result.predicted_ms;
-    if (previous != nullptr && timed && result.schedule.ii > 0)
+    if (previous != nullptr && timed && result.schedule.ii > 0 && previous->schedule.ii > 0)
       result.slower = why_slower(previous->schedule, result.schedule, result.gain_previous, result.predicted_gain);
     previous = &result;
   }

@@ -47,8 +47,8 @@ void begin_child() {
   }
 }
 
-/// Stands in for pthread_mutex_lock(), which handlers of constructors come to. These were there before any call could
-/// be led elsewhere.
+/// Stands in for pthread_mutex_lock(), which handlers of constructors come to. Those handlers were registered before
+/// any call could be led elsewhere.
 int lock_or_leave(pthread_mutex_t* mutex) {
   if (!is_cut_off.load(std::memory_order_relaxed)) [[likely]]
     return ::pthread_mutex_lock(mutex);

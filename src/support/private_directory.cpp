@@ -216,7 +216,7 @@ PrivateDirectory::~PrivateDirectory() {
 namespace {
 
 /// Makes folders below a private one, and a file there, in one step as seen by the process's end: nothing is made in a
-/// folder that is being removed. It may lack its mark already. error: an errno, or 0.
+/// folder that is being removed. That folder may lack its mark already. error: an errno, or 0.
 FileDescriptor make_file(const std::string& directory, const fs::path& name, int& error) {
   const std::lock_guard lock(live().mutex);
   if (live().ended) fail(Stage::compile, Code::io, std::string(kProcessIsEnding));

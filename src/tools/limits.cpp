@@ -33,7 +33,9 @@ void more_slots(Asked& asked) {
     value.lies_in = -1;
   }
 }
-void more_roles(Asked& asked) { asked.options.max_roles = 0; }
+void more_roles(Asked& asked) {
+  asked.options.max_roles = std::max<int>(1, static_cast<int>(asked.graph.nodes.size()));
+}
 
 std::string limit_of(int count, const char* what) {
   return cat("the limit of ", count, " ", what, count == 1 ? "" : "s");
@@ -67,9 +69,7 @@ std::string limits_line(const graph::Graph& graph, const sched::Options& options
     if (possible(one, ii)) alone += cat(alone.empty() ? "" : ", or ", name);
   }
   if (alone.empty() && possible(together, ii)) alone = all;  // limits that bind together
-  if (alone.empty())
-    return cat("limits: no schedule of II ", ii, " was found without ", all,
-               " either: units and the latencies of a chain bind\n");
+  if (alone.empty()) return cat("limits: no schedule of II ", ii, " was found without ", all, " either\n");
   return cat("limits: II ", ii, " would be possible without ", alone, "\n");
 }
 

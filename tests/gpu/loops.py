@@ -3,7 +3,7 @@
 
     python3 tests/gpu/loops.py --library build/release/lib/libtilejit.so --json loops.json
     python3 tests/gpu/loops.py --library build/release/lib/libtilejit.so --target sm_90 --json loops_sm90.json
-    python3 tests/gpu/loops.py --list                    # the loops of a target; no GPU
+    python3 tests/gpu/loops.py --library build/release/lib/libtilejit.so --list     # the loops of a target; no GPU
     python3 tests/gpu/loops.py --report loops.json       # the table of a document again; no GPU
 
 One wave of tiles fills the GPU, once with n iterations each and once with twice as many. The difference of both times over the difference of

@@ -21,9 +21,9 @@ constexpr std::size_t kAlignment = 256;
 class Workspace {
  public:
   explicit Workspace(std::size_t bytes) : bytes_(bytes + kAlignment) {}
-  std::uint32_t* at(std::size_t offset = 0) {
-    const auto begin = (reinterpret_cast<std::uintptr_t>(bytes_.data()) + kAlignment - 1) / kAlignment * kAlignment;
-    return reinterpret_cast<std::uint32_t*>(begin + offset);
+  std::uint32_t* begin() {
+    const auto first = (reinterpret_cast<std::uintptr_t>(bytes_.data()) + kAlignment - 1) / kAlignment * kAlignment;
+    return reinterpret_cast<std::uint32_t*>(first);
   }
 
  private:
@@ -50,16 +50,16 @@ TEST_CASE("a counter that is left is named before the launch, where calls are ch
   const tj::Plan plan = runtime.plan(args);
   REQUIRE(plan.workspace_zeroed());
   Workspace workspace(plan.workspace_bytes());
-  plan.run(addresses_of(args), {}, workspace.at());
+  plan.run(addresses_of(args), {}, workspace.begin());
   CHECK(count_calls(machine.cuda, "cuLaunchKernelEx") == 1);
-  *workspace.at() = 77;
-  const std::string error = error_of([&] { plan.run(addresses_of(args), {}, workspace.at()); }).message;
+  *workspace.begin() = 77;
+  const std::string error = error_of([&] { plan.run(addresses_of(args), {}, workspace.begin()); }).message;
   CHECK(has(error, "fmha: counter 0 of workspace "));
   CHECK(has(error, " is 77, of all blocks together; allowed: 0. A run before this one was aborted"));
   CHECK(has(error, " bytes from byte 0 on, and run again"));
   CHECK(count_calls(machine.cuda, "cuLaunchKernelEx") == 1);
-  *workspace.at() = 0;
-  plan.run(addresses_of(args), {}, workspace.at());
+  *workspace.begin() = 0;
+  plan.run(addresses_of(args), {}, workspace.begin());
   CHECK(count_calls(machine.cuda, "cuLaunchKernelEx") == 2);
 }
 
@@ -76,10 +76,11 @@ TEST_CASE("counters of single blocks lie behind the first one, all of them behin
   REQUIRE(plan.workspace_zeroed());
   Workspace workspace(plan.workspace_bytes());
   const std::vector<void*> addresses = {args.a.data, args.b.data, args.d.data};
-  plan.run(addresses, {}, workspace.at());
-  workspace.at()[5] = 3;
-  CHECK(has(error_of([&] { plan.run(addresses, {}, workspace.at()); }).message, "gemm: counter 5 of workspace "));
-  CHECK(has(error_of([&] { plan.run(addresses, {}, workspace.at()); }).message, " is 3, of single blocks; allowed: 0"));
+  plan.run(addresses, {}, workspace.begin());
+  workspace.begin()[5] = 3;
+  CHECK(has(error_of([&] { plan.run(addresses, {}, workspace.begin()); }).message, "gemm: counter 5 of workspace "));
+  CHECK(has(error_of([&] { plan.run(addresses, {}, workspace.begin()); }).message,
+            " is 3, of single blocks; allowed: 0"));
 }
 
 TEST_CASE("nobody looks without TJ_CHECK, in a pool's memory, which is zeroed, or inside a capture") {
@@ -88,15 +89,15 @@ TEST_CASE("nobody looks without TJ_CHECK, in a pool's memory, which is zeroed, o
   const tj::FmhaArgs args = drawn();
   const tj::Plan plan = quick.plan(args), looked_at = checked.plan(args);
   Workspace workspace(plan.workspace_bytes());
-  *workspace.at() = 77;
-  plan.run(addresses_of(args), {}, workspace.at());
+  *workspace.begin() = 77;
+  plan.run(addresses_of(args), {}, workspace.begin());
   CHECK(count_calls(machine.cuda, "cuMemcpyDtoH") == 0);
   looked_at.run(addresses_of(args));
   machine.cuda.set_capture(1);
-  looked_at.run(addresses_of(args), {}, workspace.at());
+  looked_at.run(addresses_of(args), {}, workspace.begin());
   machine.cuda.set_capture(0);
   CHECK(count_calls(machine.cuda, "cuMemcpyDtoH") == 0);
-  CHECK(has(error_of([&] { looked_at.run(addresses_of(args), {}, workspace.at()); }).message, " is 77,"));
+  CHECK(has(error_of([&] { looked_at.run(addresses_of(args), {}, workspace.begin()); }).message, " is 77,"));
 }
 
 }  // namespace

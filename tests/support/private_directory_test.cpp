@@ -199,7 +199,7 @@ TEST_CASE("a process that is ended while its folder is being removed leaves noth
   const Scratch scratch;
   int lost = 0;
   for (int round = 0; round < 100; ++round) {
-    wait_for(start_child([&] {
+    const int status = wait_for(start_child([&] {
       ::alarm(60);
       ::setenv("TMPDIR", scratch.path().c_str(), 1);
       static auto* const directory = new PrivateDirectory;
@@ -221,6 +221,7 @@ TEST_CASE("a process that is ended while its folder is being removed leaves noth
       ::_exit(0);
       return 1;
     }));
+    CHECK(status == 0);
     for (const std::string& name : tj::testing::names_in(scratch.path())) {
       const auto names = tj::testing::names_in(scratch.path() + "/" + name);
       lost += !names.empty() && std::find(names.begin(), names.end(), ".owner") == names.end() ? 1 : 0;

@@ -124,7 +124,7 @@ TEST_CASE("help lists each flag that an op knows") {
     const std::string error = run_warm({"--op", op, "--none", "1"}).err;
     // Of products sizes are listed behind; those of --tune stand apart.
     std::istringstream words(
-        error.substr(error.find("allowed are "), error.find(", and sizes:") - error.find("allowed are ")));
+        error.substr(error.find("allowed are "), error.find(", and where sizes") - error.find("allowed are ")));
     for (std::string word; words >> word;) {
       if (!word.starts_with("--")) continue;
       if (word.back() == ',') word.pop_back();

@@ -38,7 +38,8 @@ struct Params {
   float scale;        ///< |scale| of the scores
   float scale_log2;   ///< scale * log2(e), never 0
   float sign;         ///< -1 for a negative scale, else 1
-  // Scores that are changed first (score.cuh). What comes of it has the scale above: softcap's cap, and 1 with slopes.
+  // Scores that are changed first (score.cuh). Changed scores have the scale above: softcap's cap; 1 with a bias
+  // or a text that makes scores, and with slopes under a general scale.
   float cap_powers;           ///< what makes q k^T twice the powers of two of the argument of tanh
   float cap_small;            ///< q k^T up to this in size have their tanh by the numbers below; below 0: none has
   float cap_factors[4];       ///< of q k^T to the powers 1, 3, 5, 7

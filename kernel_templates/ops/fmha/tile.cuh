@@ -72,7 +72,7 @@ TJ_DEVICE void take_range(const Params& params, Tile& tile) {
   const int end = min(tile.first_block + tile.trip_count, some ? (ranges.k1 - 1) / C::kBlockN + 1 : 0);
   tile.first_block = max(tile.first_block, some ? ranges.k0 / C::kBlockN : 0);
   tile.trip_count = max(0, end - tile.first_block);
-  tile.all0 = ranges.all0;
+  tile.all0 = max(0, min(ranges.all0, mask.keys));                 // a text may say anything
   tile.all1 = ranges.all1 < mask.keys ? ranges.all1 : 0x7fffffff;  // a block may reach behind the last key
 }
 /// Does a text mask_mod have to be asked for the keys of an iteration?

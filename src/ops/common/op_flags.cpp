@@ -91,7 +91,7 @@ void check_flags(std::string_view op, const Flags& flags, const std::vector<Flag
                      [&](const FlagChoice& choice) { return flag.first == choice.name; }))
       fail(Stage::argument, Code::invalid_argument,
            cat("--", shown(flag.first), " means nothing to ", op, "; allowed are ", joined(names),
-               of_sizes.empty() ? "" : ", and sizes: ", joined(of_sizes), near(flag.first)));
+               of_sizes.empty() ? "" : ", and where sizes are asked for: ", joined(of_sizes), near(flag.first)));
 }
 
 std::vector<std::string> values_of(const Flags& flags, const FlagChoice& choice) {

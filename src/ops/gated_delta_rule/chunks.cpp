@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "ops/delta_chunks/params.cuh"
 #include "support/index.hpp"
 
 namespace tj::ops {
@@ -28,7 +29,6 @@ constexpr double kChunkTokens = 64;
 constexpr double kRangeCycles = 8000;              // what a range takes beside its chunks
 constexpr double kCarryCycles = 4000;              // states from one segment to the next
 constexpr int kMostRanges = 16, kLeastChunks = 4;  // of a call; of a range
-constexpr int kCopied = 2;                         // segments, as of a call whose states are copied
 constexpr double kAhead = 3;                       // guess: chunks after which decays have left nothing that counts
 
 DeltaChunksKernel kernel_of_step(const GatedDeltaRuleKernel& kernel, DeltaStep step, bool keeps, bool delta) {
@@ -117,7 +117,8 @@ void chunk_steps(const GatedDeltaRuleArgs& args, const GatedDeltaRuleKernel& ker
     const ChunkRange one{0, (all + cut.segments - 1) / cut.segments};
     step(DeltaStep::solve, {}, 1);
     if (args.negligible > 0) {
-      if (args.initial_state) step(DeltaStep::map, {all, 1}, kCopied);  // behind all chunks: it copies states
+      if (args.initial_state)
+        step(DeltaStep::map, {all, 1}, delta_chunks::kCopiedStates);  // behind all chunks: it copies states
       return step(DeltaStep::state, one, cut.segments);
     }
     for (const DeltaStep of : {DeltaStep::map, DeltaStep::carry, DeltaStep::state}) step(of, one, cut.segments);

@@ -108,7 +108,8 @@ def gated_delta_rule_prefill(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, 
     [N, max(H, Hv), V, K], f32, bf16 or f16; output_state may be initial_state. output [T, max(H, Hv), V] is written where it is given. scale: K**-0.5
     where it is None or 0. state_checkpoints [C, max(H, Hv), V, K] takes the states after each checkpoint_every_n_tokens tokens, a multiple of 64, of
     one sequence: checkpoints of several are refused, as their places would be known on the device alone. Returns the output; with
-    output_final_state (output, the last states: output_state, else f32). The call can stand in a CUDA graph. Raises tilejit.Error.
+    output_final_state (output, the last states: output_state, else of initial_state's type, f32 without one). The call can stand in a CUDA graph.
+    Raises tilejit.Error.
 
     >>> import torch, tilejit.torch
     >>> q = torch.ones(2, 1, 64).half() / 8

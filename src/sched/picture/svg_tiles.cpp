@@ -107,7 +107,10 @@ class Drawing {
   void critical() {
     const TilePicture::Mark* before = nullptr;
     for (const TilePicture::Mark& mark : picture_.critical) {
-      if (mark.role < 0) continue;
+      if (mark.role < 0) {
+        before = nullptr;
+        continue;
+      }
       const int y = top(mark.role) + kTop + kWire;
       page_.open(before == nullptr ? mark.name : cat(before->name, " -> ", mark.name, " (", mark.why, ")"));
       if (before != nullptr) page_.line(place(before->at), top(before->role) + kTop + kWire, place(mark.at), y, "crit");

@@ -154,6 +154,17 @@ TEST_CASE("blocks that all rows see, by bounds at multiples of a block, one befo
   }
 }
 
+TEST_CASE("a text that says that all rows see keys from the largest number on: the mask is asked everywhere") {
+  for (const char* all0 : {"0x7fffffff", "-0x7fffffff - 1"}) {
+    CAPTURE(all0);
+    FmhaProblem problem(shape_of(300, 700, 64, false), 12180);
+    problem.args.mask_mod = "return k % 3 != 0;";
+    problem.args.key_range = std::string("all0 = ") + all0 + "; all1 = " + (all0[0] == '-' ? "0;" : "700;");
+    problem.mods.mask = [](int, int, int, int k) { return k % 3 != 0; };
+    CHECK(run("model:sm_90a", problem) == "");
+  }
+}
+
 TEST_CASE("rows and whole tiles that a text leaves without a key, with sinks and without") {
   std::uint64_t seed = 12200;
   int index = 0;

@@ -367,7 +367,7 @@ TEST_CASE("flags that mean nothing are named") {
     return error_of([&] { ops::gemm_op().requests(flags); }).message;
   };
   CHECK(has(said({{"causal", {"true"}}}), "--causal means nothing to gemm; allowed are --dtype"));
-  CHECK(has(said({{"mm", {"3"}}}), ", --c-type, and sizes: --m, --n, --k, --batch, --sizes"));
+  CHECK(has(said({{"mm", {"3"}}}), ", --c-type, and where sizes are asked for: --m, --n, --k, --batch, --sizes"));
   CHECK(has(said({{"tile", {"1x1"}}}), "--tile is '1x1'; allowed are 128x256x64"));
   CHECK(has(said({{"dtype", {"f8"}}}), "--dtype is 'f8'; allowed are f16, bf16, e4m3"));
   CHECK(has(said({{"tile", {"16x32x128"}}, {"a-major", {"m"}}}),

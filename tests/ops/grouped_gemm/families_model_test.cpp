@@ -64,7 +64,7 @@ TEST_CASE("each way to tell groups, each type, ends, rows of d that are not alig
       }
 }
 
-TEST_CASE("lists longer than a warp's lanes look at in one go") {
+TEST_CASE("long lists: groups with rows at their ends, in a run, and far apart") {
   for (const std::string arch : kArchs)
     for (const int limit : {0, 2}) {
       GroupedShape shape;

@@ -109,7 +109,9 @@ TEST_CASE("many groups, more than tiles") {
   }
 }
 
-TEST_CASE("lists longer than a warp's lanes look at in one go: rows at their ends, in a run of groups, and far apart") {
+TEST_CASE(
+    "long lists: groups with rows at their ends, in a run, and far apart: rows at their ends, in a run of groups, and "
+    "far apart") {
   for (const Grouping grouping : {Grouping::ends, Grouping::counts})
     for (const int limit : {0, 1, 3}) {
       GroupedShape shape;
