@@ -78,7 +78,7 @@ Costs costs_of(const FmhaKernel& config, const FmhaGroupTile& tile, const arch::
 }
 
 // Maxima, sums and what rounds weights hold the ALU, as in the other families: consumers then take turns there, too.
-// Off until it is timed (README.md, "Facts and wishes").
+// Off, as loops differ from predictions by more than that (README.md, "Facts and wishes").
 constexpr bool kReservesAlu = false;
 
 class Builder : private FmhaBuilder {
