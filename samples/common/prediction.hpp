@@ -1,4 +1,4 @@
-// What a schedule promises of a problem, and why a step was slower than the one before.
+// Predictions of a schedule for a problem, and reasons why a step was slower than the one before.
 //
 // Decides how tiles are dealt to a device, and which changes of a schedule cost time. Measures nothing. Invariant: what
 // is not known is 0, or no words.

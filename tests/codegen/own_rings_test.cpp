@@ -138,6 +138,16 @@ std::string replay(const Loop& loop, int trip_count) {
   return {};
 }
 
+void check_ends(const Loop& loop) {
+  REQUIRE(loop.schedule.roles.size() == 1);
+  CHECK(sched::verify(loop.graph, loop.schedule).empty());
+  for (int n = 0; n <= 12; ++n) {
+    CAPTURE(n);
+    CHECK(replay(loop, n) == "");
+  }
+  CHECK_NOTHROW(codegen::find_pattern(loop.graph, loop.schedule, 0));
+}
+
 }  // namespace
 
 TEST_CASE("no trip count, number of slots or kind of copy makes the role wait for itself") {
@@ -148,13 +158,7 @@ TEST_CASE("no trip count, number of slots or kind of copy makes the role wait fo
         CAPTURE(copies);
         CAPTURE(slots);
         CAPTURE(max_stages);
-        REQUIRE(loop.schedule.roles.size() == 1);
-        CHECK(sched::verify(loop.graph, loop.schedule).empty());
-        for (int n = 0; n <= 12; ++n) {
-          CAPTURE(n);
-          CHECK(replay(loop, n) == "");
-        }
-        CHECK_NOTHROW(codegen::find_pattern(loop.graph, loop.schedule, 0));
+        check_ends(loop);
       }
 }
 
@@ -166,13 +170,7 @@ TEST_CASE("a role that reads its own filling an iteration later looks at that re
         CAPTURE(copies);
         CAPTURE(slots);
         CAPTURE(max_stages);
-        REQUIRE(loop.schedule.roles.size() == 1);
-        CHECK(sched::verify(loop.graph, loop.schedule).empty());
-        for (int n = 0; n <= 12; ++n) {
-          CAPTURE(n);
-          CHECK(replay(loop, n) == "");
-        }
-        CHECK_NOTHROW(codegen::find_pattern(loop.graph, loop.schedule, 0));
+        check_ends(loop);
       }
 }
 

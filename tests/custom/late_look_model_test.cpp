@@ -99,6 +99,25 @@ std::string with_fewer_slots(const test::SampleKernel& sample, const sample::gem
   return "";
 }
 
+struct LateSample : test::SampleKernel {
+  LateSample() { make_late(*this); }
+};
+/// The kernel on the model, with a cache of its own.
+struct Late {
+  testing::Scratch scratch;
+  Runtime runtime{options()};
+  LateSample sample;
+  custom::Kernel kernel{runtime, sample.description};
+
+  Options options() const {
+    Options of;
+    of.target = "model:sm_90a";
+    of.cache_dir = scratch / "cache";
+    of.log_level = LogLevel::off;
+    return of;
+  }
+};
+
 }  // namespace
 
 TEST_CASE("the schedule runs ahead of what is waited for, and a tile has a period") {
@@ -114,47 +133,31 @@ TEST_CASE("the schedule runs ahead of what is waited for, and a tile has a perio
 }
 
 TEST_CASE("tiles of one to seven iterations are right, one after another") {
-  const testing::Scratch scratch;
-  Options options;
-  options.target = "model:sm_90a";
-  options.cache_dir = scratch / "cache";
-  options.log_level = LogLevel::off;
-  Runtime runtime(options);
-  test::SampleKernel sample;
-  make_late(sample);
-  const custom::Kernel kernel(runtime, sample.description);
+  Late late;
   for (const int k : {8, 64, 136, 264, 392, 520, 896}) {
     CAPTURE(k);
-    test::SampleProblem problem(runtime, kCpu, 60, 520, k, 5);
-    problem.run(kernel, 1);  // three tiles in one block
+    test::SampleProblem problem(late.runtime, kCpu, 60, 520, k, 5);
+    problem.run(late.kernel, 1);  // three tiles in one block
     CHECK(problem.error() < test::kMaxSampleError);
   }
 }
 
 TEST_CASE("a slot less is a deadlock, which the model reports") {
-  const testing::Scratch scratch;
-  Options options;
-  options.target = "model:sm_90a";
-  options.cache_dir = scratch / "cache";
-  options.log_level = LogLevel::off;
-  Runtime runtime(options);
-  test::SampleKernel sample;
-  make_late(sample);
-  const custom::Kernel kernel(runtime, sample.description);
+  Late late;
   const int m = 60, n = 200, k = 904;
   std::vector<std::uint16_t> a(static_cast<std::size_t>(m * k)), b(static_cast<std::size_t>(n * k));
   std::vector<std::uint16_t> d(static_cast<std::size_t>(m * n));
   const std::vector<float> bias(static_cast<std::size_t>(n));
   sample::gemm_gelu::Params params;
-  params.a =
-      kernel.tensor_map(Tensor::contiguous(a.data(), kCpu, DType::f16, {1, 1, m, k}), custom::Box{{1, 1, 128, 64}});
-  params.b =
-      kernel.tensor_map(Tensor::contiguous(b.data(), kCpu, DType::f16, {1, 1, n, k}), custom::Box{{1, 1, 256, 64}});
+  params.a = late.kernel.tensor_map(Tensor::contiguous(a.data(), kCpu, DType::f16, {1, 1, m, k}),
+                                    custom::Box{{1, 1, 128, 64}});
+  params.b = late.kernel.tensor_map(Tensor::contiguous(b.data(), kCpu, DType::f16, {1, 1, n, k}),
+                                    custom::Box{{1, 1, 256, 64}});
   params.bias = bias.data();
   params.d = d.data();
   params.m = m, params.n = n, params.k = k;
   params.row_blocks = params.tiles = 1;
-  CHECK(with_fewer_slots(sample, params, 0) == "");
-  const std::string found = with_fewer_slots(sample, params, 1);
+  CHECK(with_fewer_slots(late.sample, params, 0) == "");
+  const std::string found = with_fewer_slots(late.sample, params, 1);
   CHECK_MESSAGE(testing::has(found, "deadlock"), found);
 }

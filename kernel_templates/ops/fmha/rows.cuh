@@ -9,7 +9,7 @@
 
 namespace tj::ops::fmha {
 
-/// What the scores of a row lack that a thread holds: of slopes that are folded, the part of the row and of the
+/// Shared parts are what the scores of a thread's row lack: of slopes that are folded, the part of the row and of the
 /// thread's first key.
 template <class C, bool = kSharesParts<C>>
 struct SharedParts {

@@ -123,11 +123,11 @@ class RowScores {
       score = C::score_mod(score, tile_.batch, head_, place_, min(from_ + key, last_), ModParams(params_));
     return score;
   }
-  /// Of kernels that fold slopes, where a block's keys are all on one side of its rows: the score but for shared().
+  /// The score but for shared(), of kernels that fold slopes, where a block's keys are all on one side of its rows.
   TJ_DEVICE float beside(float score, int key) const {
     return dev::multiply_add(static_cast<float>(key), slope_, score);
   }
-  /// What the scores of these keys have in common.
+  /// The part that the scores of these keys have in common.
   TJ_DEVICE float shared() const { return bias_; }
   /// Tells that the keys are behind the row.
   TJ_DEVICE void turn() { slope_ = -slope_, bias_ = -bias_; }

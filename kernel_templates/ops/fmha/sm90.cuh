@@ -41,7 +41,7 @@ TJ_DEVICE int fast_begin(const Consumer<C>& consumer, const Tile& tile) {
     first = unmasked_from<C>(consumer.params, tile, row);
   return Varlen<C>::kOn || KeyRange<C>::kOn ? dev::uniform(first) : first;
 }
-/// Where a text bounds keys, iterations from this one on mask again.
+/// Iterations from this one on mask again, where a text bounds keys.
 template <class C>
 TJ_DEVICE int fast_end(const Consumer<C>& consumer, const Tile& tile) {
   const int row = tile.row + consumer.copy * kRowsPerConsumer;

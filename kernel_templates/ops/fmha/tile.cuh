@@ -166,7 +166,7 @@ TJ_DEVICE int unmasked_from(const Params& params, const Tile& tile, int first_ro
 struct Iterations {
   int first, end;
 };
-/// Those in which all of the rows from `first_row` to `last_row` see all keys, and no text has to be asked: of kernels
+/// Iterations in which all rows from `first_row` to `last_row` see all keys, and no text has to be asked: of kernels
 /// with kKeyRange, whose text says so besides.
 template <class C>
 TJ_DEVICE Iterations seen_by_all(const Params& params, const Tile& tile, int first_row, int last_row) {
