@@ -88,6 +88,25 @@ double changed_score(const FmhaArgs& args, const FmhaModsOfHost& mods, const Row
   return mods.mask && !mods.mask(b, h, q, k) ? -kInfinity : score;
 }
 
+/// The numbers of all 16-bit patterns: to look one up takes a third of the time that taking it apart does.
+const float* numbers_of(DType dtype) {
+  constexpr std::size_t kPatterns = 1 << 16;
+  const auto fill = [](DType of) {
+    std::array<float, kPatterns> numbers;
+    for (std::size_t i = 0; i < kPatterns; ++i) numbers[i] = to_float(static_cast<std::uint16_t>(i), of);
+    return numbers;
+  };
+  static const std::array<float, kPatterns> half = fill(DType::f16), bf16 = fill(DType::bf16);
+  return dtype == DType::bf16 ? bf16.data() : half.data();
+}
+
+/// Sums of every fourth product are added apart, as one sum waits for each addition before it.
+double dot_of(const double* q, const std::uint16_t* k, const float* numbers, std::size_t dim) {
+  double sums[4] = {};
+  for (std::size_t d = 0; d < dim; ++d) sums[d % 4] += q[d] * static_cast<double>(numbers[k[d]]);
+  return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+}
+
 /// Room that one thread reuses from row to row.
 struct Scratch {
   std::vector<double> q, scores;
@@ -102,21 +121,19 @@ double reference_row(const FmhaArgs& args, const FmhaModsOfHost& mods, const Row
   const auto keys = static_cast<std::size_t>(seen.count());
   const double sink = args.sinks ? head_number(*args.sinks, at.batch, at.head) : -kInfinity;
   const double scale = args.scale ? static_cast<double>(*args.scale) : 1.0 / std::sqrt(static_cast<double>(dim));
-  const DType dtype = args.q.dtype;
+  const float* const numbers = numbers_of(args.q.dtype);
   std::fill(o, o + values, 0.0);
   if (keys == 0) return sink;
 
   scratch.q.resize(dim);
   scratch.scores.resize(keys);
   const std::uint16_t* q = row_of(args.q, at.batch, at.head, at.row);
-  for (std::size_t d = 0; d < dim; ++d) scratch.q[d] = static_cast<double>(to_float(q[d], dtype));
+  for (std::size_t d = 0; d < dim; ++d) scratch.q[d] = static_cast<double>(numbers[q[d]]);
   double largest = -kInfinity;
   for (std::size_t j = 0; j < keys; ++j) {
     const std::int64_t key = seen.first + static_cast<std::int64_t>(j);
     const std::uint16_t* k = row_of(args.k, at.batch, kv_head, key);
-    double dot = 0;
-    for (std::size_t d = 0; d < dim; ++d) dot += scratch.q[d] * static_cast<double>(to_float(k[d], dtype));
-    scratch.scores[j] = changed_score(args, mods, at, key, dot * scale);
+    scratch.scores[j] = changed_score(args, mods, at, key, dot_of(scratch.q.data(), k, numbers, dim) * scale);
     largest = std::max(largest, scratch.scores[j]);
   }
   if (largest == -kInfinity) return sink;  // no key is left
@@ -126,7 +143,7 @@ double reference_row(const FmhaArgs& args, const FmhaModsOfHost& mods, const Row
     const double weight = std::exp(scratch.scores[j] - largest);
     const std::uint16_t* v = row_of(args.v, at.batch, kv_head, seen.first + static_cast<std::int64_t>(j));
     sum += weight;
-    for (std::size_t d = 0; d < values; ++d) o[d] += weight * static_cast<double>(to_float(v[d], dtype));
+    for (std::size_t d = 0; d < values; ++d) o[d] += weight * static_cast<double>(numbers[v[d]]);
   }
   for (std::size_t d = 0; d < values; ++d) o[d] /= sum;
   return largest + std::log(sum);

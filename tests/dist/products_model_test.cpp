@@ -44,6 +44,11 @@ Matrix normal(std::int64_t rows, std::int64_t columns, std::uint64_t seed) {
 double at(const Matrix& matrix, std::int64_t place) {
   return static_cast<double>(samples::to_float(matrix[static_cast<std::size_t>(place)], DType::f16));
 }
+std::vector<double> numbers_of(const Matrix& matrix) {
+  std::vector<double> numbers;
+  for (std::int64_t i = 0; i < std::ssize(matrix); ++i) numbers.push_back(at(matrix, i));
+  return numbers;
+}
 Tensor tensor(Matrix& matrix, std::int64_t rows, std::int64_t columns) {
   return Tensor::contiguous(matrix.data(), kCpu, DType::f16, {rows, columns});
 }
@@ -87,11 +92,12 @@ struct Problem {
   /// "", or how far rows [first, ...) of d are from f64.
   std::string problem(const Matrix& d, std::int64_t first) const {
     double wrong = 0, all = 0;
+    const std::int64_t depth = sizes.k();
+    const std::vector<double> left = numbers_of(a), right = numbers_of(b);
     for (std::int64_t row = 0; row * sizes.n < std::ssize(d); ++row)
       for (std::int64_t column = 0; column < sizes.n; ++column) {
-        double wanted = 0;
-        for (std::int64_t k = 0; k < sizes.k(); ++k)
-          wanted += at(a, (first + row) * sizes.k() + k) * at(b, column * sizes.k() + k);
+        const auto begin = left.begin() + (first + row) * depth;
+        double wanted = std::inner_product(begin, begin + depth, right.begin() + column * depth, 0.0);
         if (sizes.ends)
           wanted = std::max(
               0.0, 0.5 * wanted + (sizes.adds ? 2 : 0) * at(c, (first + row) * sizes.n + column) + at(bias, column));
