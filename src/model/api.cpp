@@ -132,13 +132,13 @@ void store_shared_at(int site, unsigned address, const void* bytes, unsigned cou
 }
 /// May a grid before this one still use global memory?
 bool grids_before_run(const Thread& thread) { return !thread.grids_waited_for && thread.block->launch.waits_itself; }
-[[noreturn]] void grids_before(const Thread& thread, const std::string& what) {
+[[noreturn]] void fault_before_grids(const Thread& thread, const std::string& what) {
   fault(thread,
         support::cat(
             what, " of global memory, which a grid before this one may still use: wait_for_grids_before is missing"));
 }
 void check_grids_before(const Thread& thread, const char* what) {
-  if (grids_before_run(thread)) grids_before(thread, what);
+  if (grids_before_run(thread)) fault_before_grids(thread, what);
 }
 
 /// Global memory of a grid whose blocks run side by side.
@@ -206,7 +206,7 @@ void store_wait(int site, int pending) {
 // The first `touched` of the bytes are read or written.
 void check_global(const Thread& thread, const void* address, unsigned bytes, unsigned touched, bool write) {
   // Each access comes here, so that texts are made for faults alone.
-  if (grids_before_run(thread)) grids_before(thread, support::cat("access of ", bytes, " bytes"));
+  if (grids_before_run(thread)) fault_before_grids(thread, support::cat("access of ", bytes, " bytes"));
   const auto number = reinterpret_cast<std::uint64_t>(address);
   if ((number & (bytes - 1u)) != 0)
     fault(thread, support::cat("access of ", bytes, " bytes at global address ", hex(number),

@@ -94,6 +94,25 @@ TEST_CASE("a launch that runs out of memory says so, wherever that was, and the 
   CHECK((made > 3 || tj::testing::allocations() == 0));  // nothing is counted under the thread sanitizer
 }
 
+TEST_CASE("accesses to global memory allocate nothing, and one before the grids in front is told with its bytes") {
+  constexpr int kMost = 512;
+  const std::vector<float> in(kMost, 1.0f);
+  std::vector<float> out(kMost * 5);
+  std::vector<unsigned> words(kMost * 2);
+  const auto kernel = unit().driver->load(0, unit().bytes(), "arithmetic", 0);
+  const auto launch = [&](int count, bool waits_itself) {
+    const Params params{in.data(), out.data(), words.data(), count};
+    const long before = tj::testing::allocations();
+    unit().driver->launch(0, *kernel, {{1, 1, 1}, {.threads = 32}, waits_itself}, &params, sizeof(params), {});
+    return tj::testing::allocations() - before;
+  };
+  const long few = launch(32, false), many = launch(kMost, false);
+  CHECK(many <= few + 32);  // of 3840 stores more
+  CHECK(contains(outcome_of([&] { launch(32, true); }).message,
+                 "access of 4 bytes of global memory, which a grid before this one may still use: "
+                 "wait_for_grids_before is missing"));
+}
+
 TEST_CASE("arithmetic has the device's rounding and its special values") {
   constexpr float kInf = std::numeric_limits<float>::infinity();
   const std::vector<float> in = {0.0f,     1.0f,       -1.0f,       0.3f,        10.5f,        -125.5f,
