@@ -14,6 +14,7 @@
 #include "sched/modulo/problem.hpp"
 #include "sched/modulo/range.hpp"
 #include "sched/schedule.hpp"
+#include "support/full.hpp"
 
 namespace {
 
@@ -51,7 +52,7 @@ bool has_none(const sched::Problem& problem, int ii) {
 
 TEST_CASE("IIs that are excluded together have no schedule") {
   int ranges = 0, widest = 0;
-  for (std::uint64_t seed = 1; seed <= 120; ++seed) {
+  for (std::uint64_t seed = 1; seed <= testing::share(120u); ++seed) {
     CAPTURE(seed);
     const sched::Problem problem = problem_of(seed);
     if (sched::recurrence_bound(problem).impossible) continue;
@@ -77,7 +78,7 @@ TEST_CASE("IIs that are excluded together have no schedule") {
 
 TEST_CASE("a search that excludes ranges answers as one that asks each II alone") {
   int far = 0, begun = 0;
-  for (std::uint64_t seed = 1; seed <= 300; ++seed) {
+  for (std::uint64_t seed = 1; seed <= testing::share(300u); ++seed) {
     CAPTURE(seed);
     const sched::Problem problem = problem_of(seed);
     const sched::ModuloResult alone = sched::modulo_schedule(problem, kMuch, 1);

@@ -10,6 +10,7 @@
 #include "arch/arch.hpp"
 #include "ops/gemm/gemm.hpp"
 #include "support/expect.hpp"
+#include "support/full.hpp"
 
 using namespace tj;
 
@@ -129,17 +130,20 @@ TEST_CASE("a choice that was made before is made again, whatever came between") 
   };
   const auto choice = [&](std::int64_t i) { return ops::choose_gemm(problem(i), {}, hopper()); };
   std::vector<ops::GemmChoice> first;
-  for (std::int64_t i = 0; i < 600; ++i) {
+  const std::int64_t count = testing::share(600);
+  for (std::int64_t i = 0; i < count; ++i) {
     first.push_back(choice(i));
     CHECK(choice(i) == first.back());
     CHECK(ops::rank_gemm(problem(i), {}, hopper()).front().choice == first.back());
   }
-  for (std::int64_t i = 600; i-- > 0;) CHECK(choice(i) == first[static_cast<std::size_t>(i)]);
+  for (std::int64_t i = count; i-- > 0;) CHECK(choice(i) == first[static_cast<std::size_t>(i)]);
 }
 
 TEST_CASE("tensors of a problem are a call that gemm takes, with the problem's key and each choice's kernel") {
   const ops::Tunable& tunable = ops::gemm_tunable();
+  int index = 0;
   for (const ops::Problem& problem : problems(kEverything)) {
+    if (testing::sampled_out(index++)) continue;
     CAPTURE(problem.name);
     std::vector<void*> places;
     for (std::size_t i = 0; i < tunable.operands(problem).size(); ++i)
