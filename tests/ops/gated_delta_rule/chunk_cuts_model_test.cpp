@@ -58,7 +58,8 @@ TEST_CASE("ranges of chunks give the bits of all at once") {
   check_ranges(shape, 2, 4);
 }
 
-TEST_CASE("a listed sequence ends before the tensor does, so the last ranges have none of it") {
+TEST_CASE("a listed sequence ends before the tensor does, so the last ranges have none of it" *
+          doctest::skip(testing::left_out())) {
   RuleShape shape;
   shape.chunked = true;
   shape.lengths = {150};
