@@ -116,22 +116,23 @@ endforeach()
 # The sanitizers run unit tests and those of the model. The tools are left out: option parsing takes a third of the build and touches no
 # memory by hand. So are tests that run the kernels of others again and again, with a barrier less, as a ladder's steps, at another arch's
 # shapes or with its instructions: the library's code is the same, and what the model has of its own for an arch is launch's to test.
-# Of attention and of products those stay whose host code is most: lists of sequences, parts of K, groups.
+# Of attention and of products those stay whose host code is most: lists of sequences, parts of K, groups; of chunks, those whose keys are solved.
+# What stays runs a share of its cases there (tests/support/full.hpp).
 # The threads' checks run those tests of the cache and the runtime that share something, and none that reads bytes or texts alone.
-# Calls that are hot are counted in allocations, which the thread sanitizer's own operator new hides. Tuning is one thread's.
+# Calls that are hot are counted in allocations, which the thread sanitizer's own operator new hides. Tuning is one thread's, and so is a choice.
 # The release build says what is right about schedules and about numbers.
 # The model spreads blocks over threads and switches fibers in them: two of its tests stand for that under the thread sanitizer.
 function(tj_is_for_sanitizer result folder name label)
   set(wanted OFF)
   if(TJ_SANITIZE MATCHES "thread")
-    set(alone "hot_call|tune|no_memory|cancel|.*mutation|corpus|bad_input|key|entry|pack|trust|artifact|manifest|dump|flags|target_options")
+    set(alone "hot_call|tune|tune_call|tune_record|pipeline|no_memory|cancel|.*mutation|corpus|bad_input|key|entry|pack|trust|artifact|manifest|dump|flags|target_options")
     set(alone "${alone}|tensor_targets|c_results|log_lines")
     if((label STREQUAL "unit" AND NOT name MATCHES "^(${alone})$" AND
         "${folder}.${name}" MATCHES "^cache\\.|^runtime\\.|^support\\.workers$|thread") OR "${folder}.${name}" MATCHES "^model\\.(barriers|driver)_model$")
       set(wanted ON)
     endif()
   elseif(label MATCHES "^(unit|model)$" AND NOT folder MATCHES "^(check|tools|samples)$" AND
-         NOT "_${name}" MATCHES "_(sites|schedules|steps|rungs|shapes|lists|peaked|devices|families)_model$|^_(gemm|fmha)_(amd|warps|warps_e4m3|e4m3|parts|wide|slices|mods|end_text|tensor|decode|pages|pieces|scales)_model$" AND
+         NOT "_${name}" MATCHES "_(sites|schedules|steps|rungs|shapes|lists|peaked|devices|families|(channel|no_delta)_chunks)_model$|^_(gemm|fmha)_(amd|warps|warps_e4m3|e4m3|parts|wide|slices|mods|end_text|tensor|decode|pages|pieces|scales)_model$" AND
          NOT "${folder}.${name}" MATCHES "^codegen\\.barriers_model$|^ops\\.(fmha_tensor|numerics_model)$|^sched\\.(oracle_.*|.*brute_force|rediscovery)$")
     set(wanted ON)
   endif()

@@ -20,6 +20,7 @@
 #include "ops/fmha/problem.hpp"
 #include "ops/fmha/sm90.hpp"
 #include "sched/schedule.hpp"
+#include "support/full.hpp"
 
 using namespace tj;
 
@@ -105,19 +106,22 @@ const Case kCases[] = {{"output in the place of queries", {{"o0", "q"}, {"o1", "
 }  // namespace
 
 TEST_CASE("attention whose values lie in others' places, tile after tile and one tile a block") {
+  int index = 0;
   for (const Case& each : kCases)
     for (const graph::Walk walk : {graph::Walk::persistent, graph::Walk::one_tile}) {
+      if (testing::thinned_out(index++)) continue;
       CAPTURE(each.name);
       const graph::Graph graph = attention(each.shared, walk);
       Attention kernel(graph);
       INFO(kernel.unit.text);
-      for (std::uint64_t seed = 1; seed <= 3; ++seed) CHECK(kernel.run(seed, walk == graph::Walk::persistent) == "");
+      for (std::uint64_t seed = 1; seed <= testing::share(3u); ++seed)
+        CHECK(kernel.run(seed, walk == graph::Walk::persistent) == "");
       const Attention apart(attention({}, walk));
       CHECK(kernel.unit.shape.smem_bytes <= apart.unit.shape.smem_bytes);
     }
 }
 
-TEST_CASE("each wait for a place is missed when it is switched off") {
+TEST_CASE("each wait for a place is missed when it is switched off" * doctest::skip(testing::left_out())) {
   for (const Case& each : kCases) {
     CAPTURE(each.name);
     Attention kernel(attention(each.shared, graph::Walk::persistent));
@@ -136,7 +140,7 @@ TEST_CASE("each wait for a place is missed when it is switched off") {
   }
 }
 
-TEST_CASE("a wide head's output in the place of values") {
+TEST_CASE("a wide head's output in the place of values" * doctest::skip(testing::left_out())) {
   const FmhaConfig wide{DType::f16, 256, true, false};
   graph::Graph graph = ops::fmha_group_graph(wide, {2, 80, true, true, true}, *arch::find("sm_90a"));
   graph.walk = graph::Walk::persistent;
@@ -146,8 +150,10 @@ TEST_CASE("a wide head's output in the place of values") {
 }
 
 TEST_CASE("attention of one role: values in the place of queries, which are in registers") {
+  int index = 0;
   for (const char* target : {"sm_80", "sm_90"})  // copies by threads, and by the copy engine
     for (const graph::Walk walk : {graph::Walk::one_tile, graph::Walk::persistent}) {
+      if (testing::thinned_out(index++)) continue;
       CAPTURE(target);
       const bool walks = walk == graph::Walk::persistent, engine = target == std::string("sm_90");
       const arch::Arch& arch = *arch::find(target);
@@ -173,9 +179,11 @@ TEST_CASE("attention of one role: values in the place of queries, which are in r
 TEST_CASE("one role, with and without barriers in shared memory") {
   const std::vector<std::vector<std::pair<std::string, std::string>>> cases = {
       {{"w", "a"}}, {{"a", "w"}}, {{"s", "a"}}, {{"s", "t"}}, {{"t", "s"}}, {{"w", "a"}, {"s", "t"}}};
+  int index = 0;
   for (const auto& lies_in : cases)
     for (const bool shared_barriers : {false, true})
       for (const bool persistent : {false, true}) {
+        if (testing::sampled_out(index++ / 2 + persistent)) continue;
         CAPTURE(lies_in[0].first);
         CAPTURE(lies_in[0].second);
         CAPTURE(shared_barriers);

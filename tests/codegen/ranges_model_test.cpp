@@ -17,6 +17,7 @@
 #include "ops/fmha/sm90.hpp"
 #include "sched/schedule.hpp"
 #include "support/expect.hpp"
+#include "support/full.hpp"
 
 using namespace tj;
 
@@ -85,8 +86,9 @@ graph::Graph attention() {
 void check_shapes(Unit& loops, Unit& loop) {
   // Queries and keys: tiles of one to six iterations, of which one or two mask; tiles whose first rows see no key, and
   // tiles without iterations; many keys that nobody masks.
-  for (auto [queries, keys] : {std::pair{600, 600}, {570, 640}, {420, 130}, {100, 640}, {40, 30}})
-    for (std::uint64_t seed = 1; seed <= 2; ++seed) {
+  for (auto [queries, keys] : {std::pair{570, 640}, {600, 600}, {420, 130}, {100, 640}, {40, 30}})
+    for (std::uint64_t seed = 1; seed <= testing::share(2u); ++seed) {
+      if (queries != 570 && testing::left_out()) continue;
       test::FmhaShape shape{1, 1, 1, queries, keys, 64};
       shape.causal = true;
       CAPTURE(shape.text());

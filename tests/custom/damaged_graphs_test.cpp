@@ -19,6 +19,7 @@
 #include "sched/picture/svg.hpp"
 #include "sched/picture/trace.hpp"
 #include "sched/schedule.hpp"
+#include "support/full.hpp"
 #include "support/scratch.hpp"
 
 namespace {
@@ -26,7 +27,7 @@ namespace {
 using namespace tj;
 using Json = nlohmann::ordered_json;
 
-constexpr int kRounds = 500;
+const int kRounds = testing::share(500);
 
 class Damage {
  public:

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "custom/ranges_kernel.hpp"
+#include "support/full.hpp"
 
 using namespace tj;
 
@@ -83,12 +84,13 @@ void check_lengths(int depth, const Bounds& bounds, int latest = 1 << 20) {
 }  // namespace
 
 TEST_CASE("general, a named variant, general again: all lengths, one, two and four stages") {
-  for (const int depth : {0, 1, 3})
-    check_lengths(depth,
-                  {R"("variant": "Whole", "variant_begin": "whole_begin", "variant_end": "whole_end")", 2, true, true});
+  for (const int depth : {1, 0, 3})
+    if (depth == 1 || !testing::left_out())
+      check_lengths(
+          depth, {R"("variant": "Whole", "variant_begin": "whole_begin", "variant_end": "whole_end")", 2, true, true});
 }
 
-TEST_CASE("ranges without a begin, without an end, and with a latest begin") {
+TEST_CASE("ranges without a begin, without an end, and with a latest begin" * doctest::skip(testing::left_out())) {
   for (const int depth : {0, 1}) {
     check_lengths(depth, {R"("variant": "Fast", "variant_begin": "whole_begin")", 1, true, false});
     check_lengths(depth, {R"("variant": "Fast", "variant_end": "whole_end")", 1, false, true});

@@ -26,7 +26,7 @@ TEST_CASE("each call of 2 and 3 ranks, at many orders of events: no report, and 
       CAPTURE(ranks);
       LinkedCalls calls(call, ranks);
       const std::string wanted = calls.expected();
-      for (std::uint64_t seed = 1; seed <= (testing::full_run() ? 8 : 2); ++seed) {
+      for (std::uint64_t seed = 1; seed <= (testing::full_run() ? 8u : testing::share(2u)); ++seed) {
         CAPTURE(seed);
         CHECK(calls.run(4, seed) == "");
         CHECK((calls.results() == wanted));

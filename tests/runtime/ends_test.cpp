@@ -324,6 +324,8 @@ TEST_CASE("a call while the process ends does not wait for a kernel whose maker 
   for (const bool disk : {false, true})
     for (const First first : {First::main, First::sink})
       for (int line = 1; line <= 6; ++line) {
+        if (tj::testing::share(4) < 4 && (line + (first == First::main)) % 2 != 0)
+          continue;  // each line for one of them
         Machine machine;
         if (disk) std::filesystem::create_directories(machine.cache_dir());
         CAPTURE(line);

@@ -13,6 +13,7 @@
 #include "ops/common/op_flags.hpp"
 #include "ops/gemm/gemm.hpp"
 #include "runtime/runtime_fixture.hpp"
+#include "support/full.hpp"
 #include "support/json.hpp"
 
 namespace {
@@ -41,11 +42,12 @@ std::vector<std::string> written_again(const Manifest& manifest) {
 }
 
 TEST_CASE("every kernel of every op and target is read from its line as it was asked for") {
-  std::size_t count = 0;
+  std::size_t count = 0, place = 0;
   for (const tj::arch::Arch* arch : tj::arch::all())
     for (const tj::ops::Op* op : tj::ops::all()) {
       if (!op->serves(*arch)) continue;
       for (const tj::ops::Request& request : op->requests_for({}, *arch)) {
+        if (place++ % 4 != 0 && tj::testing::left_out()) continue;
         const std::string line = tj::manifest_line(request, {arch, count % 2 != 0});
         const Manifest read = tj::read_manifest(line + "\n");
         REQUIRE_MESSAGE(read.kernels.size() == 1, line, read.bad.empty() ? "" : read.bad.front().second);
@@ -55,7 +57,7 @@ TEST_CASE("every kernel of every op and target is read from its line as it was a
         ++count;
       }
     }
-  CHECK(count > 100);
+  CHECK(count > tj::testing::share(100u));
 }
 
 TEST_CASE("so are kernels that only flags name: rungs, walks, tiles, parts, types") {
@@ -129,10 +131,11 @@ TEST_CASE("every flipped bit and every truncation of a line is refused, or is a 
   const tj::TunedMachine machine{tj::arch::find("sm_90a"), "NVIDIA H200", 132, "CUDA 13.0"};
   const tj::ops::Op& gemm = *tj::ops::find("gemm");
   const std::string choice = gemm.tunable()->variants(problem, *machine.arch).front().name;
+  const std::size_t step = tj::testing::left_out() ? 7 : 1;
   std::size_t taken = 0;
   for (const std::string& whole : {kLine, tj::manifest_line(machine, gemm, problem, choice)}) {
     CHECK(written_again(tj::read_manifest(whole)) == std::vector<std::string>{whole});
-    for (std::size_t at = 0; at < whole.size(); ++at) {
+    for (std::size_t at = 0; at < whole.size(); at += step) {
       const Manifest cut = tj::read_manifest(std::string_view(whole).substr(0, at));
       CHECK(written_again(cut).empty());
       for (int bit = 0; bit < 8; ++bit) {

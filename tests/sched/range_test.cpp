@@ -14,6 +14,7 @@
 #include "sched/modulo/problem.hpp"
 #include "sched/modulo/range.hpp"
 #include "sched/schedule.hpp"
+#include "support/full.hpp"
 
 namespace {
 
@@ -51,7 +52,7 @@ bool has_none(const sched::Problem& problem, int ii) {
 
 TEST_CASE("IIs that are excluded together have no schedule") {
   int ranges = 0, widest = 0;
-  for (std::uint64_t seed = 1; seed <= 120; ++seed) {
+  for (std::uint64_t seed = 1; seed <= testing::share(120u); ++seed) {
     CAPTURE(seed);
     const sched::Problem problem = problem_of(seed);
     if (sched::recurrence_bound(problem).impossible) continue;
@@ -71,13 +72,13 @@ TEST_CASE("IIs that are excluded together have no schedule") {
       ii += std::max(1, count);
     }
   }
-  CHECK(ranges > 20);
+  CHECK(ranges > testing::share(20));
   CHECK(widest >= 16);
 }
 
 TEST_CASE("a search that excludes ranges answers as one that asks each II alone") {
   int far = 0, begun = 0;
-  for (std::uint64_t seed = 1; seed <= 300; ++seed) {
+  for (std::uint64_t seed = 1; seed <= testing::share(300u); ++seed) {
     CAPTURE(seed);
     const sched::Problem problem = problem_of(seed);
     const sched::ModuloResult alone = sched::modulo_schedule(problem, kMuch, 1);
@@ -98,6 +99,6 @@ TEST_CASE("a search that excludes ranges answers as one that asks each II alone"
     CHECK(more.cycle == alone.cycle);
     if (few.open_ii < alone.ii) CHECK(more.certificate == alone.certificate);
   }
-  CHECK(far >= 5);
+  CHECK(far >= testing::share(5));
   CHECK(begun >= 2);
 }

@@ -33,18 +33,24 @@ inline constexpr bool kThreadSanitized = false;
 /// Cases whose paths through the library others take as well are left out there.
 inline bool left_out() { return kSanitized && !full_run(); }
 
-/// A list of edges runs whole; under the address sanitizer, where the model runs five to ten times slower, every sixth
-/// entry does. That build is for the host's code, which most entries of a list take alike.
-inline bool thinned_out(int index) { return kSanitized ? !full_run() && index % 6 != 0 : index < 0; }
+/// The sanitizers' share of a count of seeds, rounds or cases is a quarter. Their builds are for the host's code, which
+/// most entries of a list take alike, and they run it five to ten times slower.
+template <typename Count>
+Count share(Count count) {
+  return (kSanitized || kThreadSanitized) && !full_run() ? (count + 3) / 4 : count;
+}
 
-/// Every second entry of a product of lists runs, under the address sanitizer every twelfth. With the sum of an entry's
+/// A list of edges runs whole. Under the address sanitizer every 24th entry does.
+inline bool thinned_out(int index) { return kSanitized ? !full_run() && index % 24 != 0 : index < 0; }
+
+/// Every second entry of a product of lists runs, under the address sanitizer every 48th. With the sum of an entry's
 /// places in those lists as index, each value of each list runs beside every second one of the others. Dear lists say
 /// how many entries one stands for.
 inline bool sampled_out(int index, int every = 2) {
   return !full_run() && (index % every != 0 || thinned_out(index / every));
 }
 
-/// A third of so many drawn problems run, as each run draws others; under the address sanitizer an eighth of them.
-inline int drawn(int count) { return full_run() ? count : thinned_out(1) ? (count + 7) / 8 : (count + 2) / 3; }
+/// A third of so many drawn problems run, as each run draws others; under the address sanitizer a quarter of that.
+inline int drawn(int count) { return full_run() ? count : share((count + 2) / 3); }
 
 }  // namespace tj::testing

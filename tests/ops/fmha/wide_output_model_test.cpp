@@ -9,6 +9,7 @@
 
 #include "common/fmha_reference.hpp"
 #include "ops/fmha/problem.hpp"
+#include "support/full.hpp"
 #include "support/model_runtime.hpp"
 
 using namespace tj;
@@ -41,7 +42,7 @@ std::string run_wide(const char* target, const test::FmhaShape& shape, std::size
 }  // namespace
 
 TEST_CASE("o in f32 on every family: head dims, masks, layouts, sinks, and o off its alignment") {
-  std::uint64_t seed = 9100;
+  std::uint64_t seed = 9119;
   for (const char* target :
        {"model:sm_90a", "model:sm_80", "model:sm_100a", "model:gfx1100", "model:gfx1201", "model:gfx90a"}) {
     test::FmhaShape usual{2, 4, 2, 70, 130, 64, DType::f16, true};
@@ -50,10 +51,12 @@ TEST_CASE("o in f32 on every family: head dims, masks, layouts, sinks, and o off
     narrow.value_dim = 72, narrow.sinks = true;
     for (const test::FmhaShape& shape : {usual, wide, narrow})
       for (const std::size_t shift : {0, 1}) {
+        ++seed;
+        if (testing::sampled_out(static_cast<int>(seed / 2 + shift))) continue;
         CAPTURE(target);
         CAPTURE(shift);
         CAPTURE(shape.text());
-        CHECK(run_wide(target, shape, shift, ++seed) == "");
+        CHECK(run_wide(target, shape, shift, seed) == "");
       }
   }
 }

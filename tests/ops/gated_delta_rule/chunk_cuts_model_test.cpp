@@ -10,6 +10,7 @@
 #include "ops/gated_delta_rule/chunk_run.hpp"
 #include "ops/gated_delta_rule/chunks.hpp"
 #include "ops/gated_delta_rule/problem.hpp"
+#include "support/full.hpp"
 
 using namespace tj;
 using test::check_ranges;
@@ -49,6 +50,7 @@ TEST_CASE("ranges of chunks give the bits of all at once") {
   shape.width = 64;
   shape.v_heads = shape.heads = 2;
   check_ranges(shape, 3, 6);
+  if (testing::left_out()) return;
   shape.batch = 1;
   shape.width = 128;
   shape.state = DType::bf16;
@@ -56,7 +58,8 @@ TEST_CASE("ranges of chunks give the bits of all at once") {
   check_ranges(shape, 2, 4);
 }
 
-TEST_CASE("a listed sequence ends before the tensor does, so the last ranges have none of it") {
+TEST_CASE("a listed sequence ends before the tensor does, so the last ranges have none of it" *
+          doctest::skip(testing::left_out())) {
   RuleShape shape;
   shape.chunked = true;
   shape.lengths = {150};
@@ -75,6 +78,7 @@ TEST_CASE("segments side by side agree with f64, from the caller's states to the
   shape.width = 64;
   shape.v_heads = shape.heads = 2;
   check_segments(shape, 3);
+  if (testing::left_out()) return;
   shape.in_place = true;
   check_segments(shape, 5);
   shape.batch = 1;
@@ -103,7 +107,7 @@ TEST_CASE("checkpoints of sequences that are cut") {
   CHECK(ran.launches[3].find("keeps") != std::string::npos);
 }
 
-TEST_CASE("segments of a call without states and without a gate") {
+TEST_CASE("segments of a call without states and without a gate" * doctest::skip(testing::left_out())) {
   RuleShape shape;
   shape.chunked = true;
   shape.tokens = 520;
@@ -114,7 +118,8 @@ TEST_CASE("segments of a call without states and without a gate") {
   check_segments(shape, 4);
 }
 
-TEST_CASE("a listed sequence ends before its last segments begin; their states are the last one's") {
+TEST_CASE("a listed sequence ends before its last segments begin; their states are the last one's" *
+          doctest::skip(testing::left_out())) {
   RuleShape shape;
   shape.chunked = true;
   shape.lead = 2;

@@ -24,13 +24,16 @@ Tensor tensor_of(void* data, DType dtype, const std::vector<std::int64_t>& shape
   return tensor;
 }
 
-/// The nearest element; ties go to either.
+/// The nearest element; of two the smaller one, and no -0. Elements rise with their bits up to 0x7e, the largest.
 std::uint8_t nearest_e4m3(double value) {
-  std::uint8_t best = 0;
-  for (int bits = 1; bits < 256; ++bits)
-    if (std::abs(from_e4m3(static_cast<std::uint8_t>(bits)) - value) < std::abs(from_e4m3(best) - value))
-      best = static_cast<std::uint8_t>(bits);
-  return best;
+  const double size = std::abs(value);
+  int above = 1;
+  for (int step = 64; step > 0; step /= 2)
+    if (above + step <= 0x7e && from_e4m3(static_cast<std::uint8_t>(above + step - 1)) < size) above += step;
+  const double lower = from_e4m3(static_cast<std::uint8_t>(above - 1)),
+               upper = from_e4m3(static_cast<std::uint8_t>(above));
+  const int best = upper - size < size - lower ? above : above - 1;
+  return static_cast<std::uint8_t>(best > 0 && value < 0 ? best | 0x80 : best);
 }
 
 }  // namespace

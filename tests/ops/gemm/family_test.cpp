@@ -7,6 +7,7 @@
 #include "ops/gemm/fields.hpp"
 #include "pipeline.hpp"
 #include "support/expect.hpp"
+#include "support/full.hpp"
 
 using namespace tj;
 using testing::error_of;
@@ -46,7 +47,7 @@ TEST_CASE("a tile that a target with less shared memory serves has a schedule th
     int served = 0;
     for (std::size_t t = 0; t < ops::gemm_tiles().size(); ++t) {
       if (ops::gemm_blocks_per_sm(ops::gemm_tiles()[t], arch) == 0) continue;
-      ++served;
+      if (++served % 4 != 1 && testing::left_out()) continue;
       for (const auto& end : {std::pair(DType::f16, true), {DType::f16, false}, {DType::f32, true}}) {
         ops::GemmKernel kernel = plain_kernel(ops::gemm_tiles()[t]);
         kernel.tile = static_cast<int>(t);

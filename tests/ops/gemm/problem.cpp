@@ -5,6 +5,7 @@
 
 #include <tilejit/ladder.hpp>
 
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -72,11 +73,24 @@ double activated(double x, Activation activation) {
   }
 }
 
-double from_e4m3(std::uint8_t bits) {
+namespace {
+
+double read_e4m3(int bits) {
   const int exponent = bits >> 3 & 15, mantissa = bits & 7;
   if (exponent == 15 && mantissa == 7) return std::nan("");
   const double size = exponent == 0 ? mantissa * 0x1p-9 : std::ldexp(1.0 + mantissa / 8.0, exponent - 7);
   return bits & 0x80 ? -size : size;
+}
+
+}  // namespace
+
+double from_e4m3(std::uint8_t bits) {  // references read each element many times
+  static const std::array<double, 256> elements = [] {
+    std::array<double, 256> all{};
+    for (int each = 0; each < 256; ++each) all[static_cast<std::size_t>(each)] = read_e4m3(each);
+    return all;
+  }();
+  return elements[bits];
 }
 
 double gemm_limit(DType in, DType out) {

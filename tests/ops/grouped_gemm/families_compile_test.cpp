@@ -96,7 +96,7 @@ TEST_CASE("every tile that serves groups, with one end or another") {
       }
       if (!ops::gemm_tile_fits(tile, kernel, ops::gemm_family(arch))) continue;
       ++served;
-      if (!testing::sampled_out(place++))
+      if (!testing::sampled_out(place++, 3))
         test::check_compiles(*compiler, ops::grouped_gemm_op(), ops::gemm_request(kernel), arch);
     }
     CHECK(served > 4);
